@@ -1,0 +1,106 @@
+"""The event log: everything that happens to memory and requests, in one total order.
+
+Behaviour emits events; metrics, ledger series, pictures, exports and the engine fold over them.
+The fields of each kind (all optional ones live in `changes`):
+
+    kind      changes
+    arrive    prompt, max_tokens
+    reject    needed, available            (slots or blocks, named in `why`)
+    admit     tokens                       input tokens to prefill
+    alloc     blocks                       paged: physical ids appended to the block table
+              slots, reserved              contiguous: [start, length] placed, of which `reserved` asked for
+    prefill   tokens, stored, emitted      a prompt or a chunk of it; state after the step
+    decode    stored, emitted              one token; state after the step
+    preempt   mode, stored, emitted        recompute or swap; state that is given up
+    swap_out  blocks, host_blocks          copies device to host; a `free` of the same blocks follows
+    swap_in   blocks, host_blocks          copies host to device; an `alloc` of the same blocks came before
+    free      blocks | slots               released, in the order in which they enter the free list
+    finish    emitted
+    step      duration, tokens, batch, running, waiting, swapped, ledger   closes the step
+
+`alloc` and `free` alone define block tables; `swap_*` move data and change no table.
+Order is `(time, step, phase, serial)`: serial is the place in the log. Memory events of a step carry
+the time at which it starts, `prefill`, `decode`, `step`, `finish` the time at which it ends.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol
+
+
+class Kind(StrEnum):
+    """All kinds of events, in the contract's order."""
+
+    ARRIVE = "arrive"
+    REJECT = "reject"
+    ADMIT = "admit"
+    PREFILL = "prefill"
+    DECODE = "decode"
+    HIT = "hit"
+    ALLOC = "alloc"
+    FORK = "fork"
+    COPY = "copy"
+    FREE = "free"
+    PREEMPT = "preempt"
+    SWAP_OUT = "swap_out"
+    SWAP_IN = "swap_in"
+    EVICT = "evict"
+    MOVE = "move"
+    ROLLBACK = "rollback"
+    FINISH = "finish"
+    STEP = "step"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that happened. `request` is None only for `step`."""
+
+    kind: Kind
+    step: int
+    time: float
+    request: str | None
+    changes: dict[str, Any]
+    why: str
+
+    def as_json(self) -> dict[str, Any]:
+        """The event as one flat JSON object."""
+        head = {"kind": str(self.kind), "step": self.step, "time": self.time, "request": self.request}
+        return {**head, **self.changes, "why": self.why}
+
+
+class Sink(Protocol):
+    """Where behaviour reports what it did. `step` and `time` are set by the loop alone."""
+
+    step: int
+    time: float
+
+    def emit(self, kind: Kind, request: str | None, why: str, **changes: Any) -> None: ...
+
+
+class NullLog:
+    """Counts nothing, keeps nothing: for runs that only want the report."""
+
+    step = 0
+    time = 0.0
+
+    def emit(self, kind: Kind, request: str | None, why: str, **changes: Any) -> None:
+        """Drop the event."""
+
+
+class EventLog:
+    """Keeps all events in memory, in order."""
+
+    def __init__(self) -> None:
+        self.step = 0
+        self.time = 0.0
+        self.events: list[Event] = []
+
+    def emit(self, kind: Kind, request: str | None, why: str, **changes: Any) -> None:
+        self.events.append(Event(kind, self.step, self.time, request, changes, why))
+
+    def __iter__(self) -> Iterator[Event]:
+        return iter(self.events)
+
+    def __len__(self) -> int:
+        return len(self.events)

@@ -1,0 +1,71 @@
+"""The ledger: at every step each slot of the pool is in exactly one class (DESIGN section 5)."""
+
+from dataclasses import dataclass, fields
+
+from sim.scheduler import Scheduler
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """Slots of the pool by class. The seven classes sum to `pool`.
+
+    Taken after a step's writes and before finished requests leave. As an observer it may look at
+    true output lengths: `reserved` slots will be filled by their owner, `internal` ones never.
+    """
+
+    pool: int
+    live: int
+    reserved: int
+    internal: int
+    rounding: int
+    cached: int
+    external: int
+    free: int
+
+    @property
+    def held(self) -> int:
+        """Slots that are not available to anyone else."""
+        return self.live + self.reserved + self.internal + self.rounding
+
+    def check(self) -> None:
+        """Raises AssertionError when the classes do not sum to the pool, or one is negative."""
+        counts = [getattr(self, name) for name in CLASSES]
+        assert sum(counts) == self.pool and min(counts) >= 0, (
+            f"ledger does not add up: {dict(zip(CLASSES, counts, strict=True))} sum to {sum(counts)}, "
+            f"the pool has {self.pool} slots"
+        )
+
+
+CLASSES = tuple(field.name for field in fields(Ledger) if field.name != "pool")
+
+
+def waste_percent(pool: float, live: float, free: float) -> float:
+    """`1 - live / (pool - free)` in percent: the share of slots in use that holds no live KV."""
+    return 100.0 * (1.0 - live / (pool - free)) if pool > free else 0.0
+
+
+def take_ledger(scheduler: Scheduler) -> Ledger:
+    """The ledger of this moment, from what running sequences hold and have stored."""
+    allocator = scheduler.allocator
+    live = reserved = internal = rounding = 0
+    for sequence in scheduler.running:
+        held = allocator.held(sequence)
+        empty = held.num_reserved - sequence.stored
+        to_fill = min(empty, sequence.request.final_tokens - sequence.stored)
+        live += sequence.stored
+        reserved += to_fill
+        internal += empty - to_fill
+        rounding += held.num_held - held.num_reserved
+    head = scheduler.waiting[0] if scheduler.waiting else None
+    available = allocator.num_free_slots
+    is_stranded = head is not None and available > 0 and allocator.is_stranded(head)
+    return Ledger(
+        pool=allocator.num_slots,
+        live=live,
+        reserved=reserved,
+        internal=internal,
+        rounding=rounding,
+        cached=0,
+        external=available if is_stranded else 0,
+        free=0 if is_stranded else available,
+    )

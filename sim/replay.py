@@ -1,0 +1,216 @@
+"""The event log as a picture: every block table and queue at any step, from the log alone.
+
+A keyframe every `KEYFRAME_STEPS` steps makes stepping back as cheap as stepping forward.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence as Listing
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.errors import InputError
+from sim.events import Event, Kind
+
+KEYFRAME_STEPS = 64
+
+
+class SlotRange(NamedTuple):
+    """A contiguous allocator's block table: slots `[start, start + length)`, `reserved` of them asked for."""
+
+    start: int
+    length: int
+    reserved: int
+
+
+BlockTable = list[int] | SlotRange
+
+
+@dataclass(slots=True)
+class State:
+    """What holds after the writes of a step and before finished requests leave.
+
+    Requests are named by id; queues are in the scheduler's order. Treat it as read-only.
+    """
+
+    step: int = 0
+    time: float = 0.0
+    block_tables: dict[str, BlockTable] = field(default_factory=dict[str, BlockTable])
+    host_tables: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
+    stored: dict[str, int] = field(default_factory=dict[str, int])
+    emitted: dict[str, int] = field(default_factory=dict[str, int])
+    waiting: list[str] = field(default_factory=list[str])
+    running: list[str] = field(default_factory=list[str])
+    swapped: list[str] = field(default_factory=list[str])
+    ledger: dict[str, int] = field(default_factory=dict[str, int])
+    order: dict[str, int] = field(default_factory=dict[str, int])  # who arrived when
+
+    def copy(self) -> "State":
+        """An independent state. Block tables are never changed in place, so they are shared."""
+        return State(
+            self.step,
+            self.time,
+            dict(self.block_tables),
+            dict(self.host_tables),
+            dict(self.stored),
+            dict(self.emitted),
+            list(self.waiting),
+            list(self.running),
+            list(self.swapped),
+            self.ledger,
+            self.order,
+        )
+
+    def slots(self, request: str, block_size: int) -> NDArray[np.int64]:
+        """Physical slots of the request's stored tokens, by position: int64 [stored]."""
+        table = self.block_tables[request]
+        positions = np.arange(self.stored.get(request, 0), dtype=np.int64)
+        if isinstance(table, SlotRange):
+            return table.start + positions
+        blocks = np.asarray(table, dtype=np.int64)
+        return blocks[positions // block_size] * block_size + positions % block_size
+
+    def written(self, num_slots: int, block_size: int) -> NDArray[np.bool_]:
+        """Which slots of the pool hold keys and values: bool [num_slots]."""
+        mask = np.zeros(num_slots, dtype=np.bool_)
+        for request in self.block_tables:
+            mask[self.slots(request, block_size)] = True
+        return mask
+
+    def apply(self, event: Event) -> None:
+        """Changes the state as the event says."""
+        _FOLD.get(event.kind, _ignore)(self, event.request or "", event.changes)
+        self.step, self.time = event.step, event.time
+
+    def leave(self, request: str, queue: list[str]) -> None:
+        """Takes the request out of a queue in which it must be."""
+        queue.remove(request)
+
+    def join(self, request: str, queue: list[str]) -> None:
+        """Puts the request into a queue that is kept by age."""
+        ages = [self.order[other] for other in queue]
+        queue.insert(bisect_right(ages, self.order[request]), request)
+
+
+Changes = dict[str, Any]
+
+
+def _ignore(state: State, request: str, changes: Changes) -> None:
+    pass
+
+
+def _arrive(state: State, request: str, changes: Changes) -> None:
+    state.order[request] = len(state.order)
+    state.waiting.append(request)
+
+
+def _reject(state: State, request: str, changes: Changes) -> None:
+    state.leave(request, state.waiting)
+
+
+def _admit(state: State, request: str, changes: Changes) -> None:
+    state.leave(request, state.waiting)
+    state.join(request, state.running)
+    state.stored[request] = 0
+    state.emitted.setdefault(request, 0)
+
+
+def _alloc(state: State, request: str, changes: Changes) -> None:
+    if "slots" in changes:
+        start, length = changes["slots"]
+        state.block_tables[request] = SlotRange(start, length, changes["reserved"])
+        return
+    state.block_tables[request] = [*state.block_tables.get(request, ()), *changes["blocks"]]
+
+
+def _free(state: State, request: str, changes: Changes) -> None:
+    freed = set(changes.get("blocks", ()))
+    left = [block for block in state.block_tables.pop(request) if block not in freed] if freed else []
+    if left:
+        state.block_tables[request] = left
+
+
+def _ran(state: State, request: str, changes: Changes) -> None:
+    state.stored[request] = changes["stored"]
+    state.emitted[request] = changes["emitted"]
+
+
+def _preempt(state: State, request: str, changes: Changes) -> None:
+    state.leave(request, state.running)
+    if changes["mode"] == "swap":
+        state.join(request, state.swapped)
+        return
+    state.stored[request] = 0
+    state.waiting.insert(0, request)
+
+
+def _swap_out(state: State, request: str, changes: Changes) -> None:
+    state.host_tables[request] = changes["host_blocks"]
+
+
+def _swap_in(state: State, request: str, changes: Changes) -> None:
+    del state.host_tables[request]
+    state.leave(request, state.swapped)
+    state.join(request, state.running)
+
+
+def _finish(state: State, request: str, changes: Changes) -> None:
+    state.leave(request, state.running)
+    del state.stored[request], state.emitted[request]
+
+
+def _step(state: State, request: str, changes: Changes) -> None:
+    state.ledger = changes["ledger"]
+
+
+_FOLD = {
+    Kind.ARRIVE: _arrive,
+    Kind.REJECT: _reject,
+    Kind.ADMIT: _admit,
+    Kind.ALLOC: _alloc,
+    Kind.FREE: _free,
+    Kind.PREFILL: _ran,
+    Kind.DECODE: _ran,
+    Kind.PREEMPT: _preempt,
+    Kind.SWAP_OUT: _swap_out,
+    Kind.SWAP_IN: _swap_in,
+    Kind.FINISH: _finish,
+    Kind.STEP: _step,
+}
+
+
+class Replay:
+    """A log that can be looked at from any step. Building it reads the log once."""
+
+    def __init__(self, events: Listing[Event]) -> None:
+        self.events = events
+        self._ends: list[int] = []  # index after each step's `step` event
+        self._keyframes: list[tuple[int, State]] = [(0, State())]  # (index, state before that event)
+        state = State()
+        for index, event in enumerate(events):
+            state.apply(event)
+            if event.kind is Kind.STEP:
+                self._ends.append(index + 1)
+                if len(self._ends) % KEYFRAME_STEPS == 0:
+                    self._keyframes.append((index + 1, state.copy()))
+
+    @property
+    def num_steps(self) -> int:
+        return len(self._ends)
+
+    def at(self, step: int) -> State:
+        """The state after the writes of `step`; 0 is before anything. InputError outside the run."""
+        if not 0 <= step <= self.num_steps:
+            recorded = f"the run has steps 1 to {self.num_steps}" if self._ends else "the run kept no events"
+            raise InputError(f"step {step}: {recorded}")
+        start, keyframe = self._keyframes[step // KEYFRAME_STEPS]
+        state = keyframe.copy()
+        for event in self.events[start : self._ends[step - 1] if step else 0]:
+            state.apply(event)
+        return state
+
+    def events_of(self, step: int) -> Listing[Event]:
+        """The events that led from the state of `step - 1` to that of `step`."""
+        return self.events[self._ends[step - 2] if step > 1 else 0 : self._ends[step - 1]]

@@ -1,0 +1,141 @@
+"""The JSON report: one document, whoever made the runs (DESIGN section 8)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sim.ledger import waste_percent
+from sim.request import Sequence
+from sim.trace import Trace
+from sim.version import VERSION
+
+if TYPE_CHECKING:
+    from sim.run import Run
+
+
+def report(runs: list[Run]) -> dict[str, Any]:
+    """The whole report of runs over one trace."""
+    return {"pagelab": VERSION, "trace": describe_trace(runs[0].trace), "runs": [run.report() for run in runs]}
+
+
+def describe_trace(trace: Trace) -> dict[str, Any]:
+    """The report's `trace` entry: counts and seconds."""
+    return {
+        "name": trace.name,
+        "requests": trace.num_requests,
+        "span_s": trace.span_s,
+        "prompt_tokens": trace.prompt_tokens,
+        "output_tokens": trace.output_tokens,
+        "skipped": dict(trace.skipped),
+    }
+
+
+def report_run(run: Run) -> dict[str, Any]:
+    """One entry of `runs`. Ledger means are weighted by step duration, over busy time."""
+    ledger = run.ledger
+    per_request = [describe_request(sequence) for sequence in run.sequences]
+    finished = [sequence for sequence in run.sequences if sequence.finish_s is not None]
+    num_rejected = sum(sequence.reject_reason is not None for sequence in run.sequences)
+    num_emitted = sum(sequence.emitted for sequence in run.sequences)
+    batch = run.series.column("batch")
+    return {
+        "source": run.source,
+        "clock": run.clock,
+        "allocator": run.config.allocator,
+        "config": run.config.as_json(),
+        "meta": run.meta,
+        "requests": {
+            "arrived": len(run.sequences),
+            "finished": len(finished),
+            "rejected": num_rejected,
+            "unfinished": len(run.sequences) - len(finished) - num_rejected,
+        },
+        "steps": run.num_steps,
+        "time_s": run.time_s,
+        "idle_s": run.idle_s,
+        "preemptions": run.num_preemptions,
+        "copies": run.traffic.copies,
+        "swapped_out_blocks": run.traffic.swapped_out_blocks,
+        "swapped_in_blocks": run.traffic.swapped_in_blocks,
+        "moved_tokens": run.traffic.moved_tokens,
+        "prefix": {"prompt_tokens": sum(s.request.prompt for s in run.sequences if s.prefills), "hit_tokens": 0},
+        "batch": {"mean": run.series.mean("batch"), "max": int(batch.max()) if len(batch) else 0},
+        "ledger": ledger,
+        "waste_percent": waste_percent(ledger["pool"], ledger["live"], ledger["free"]),
+        "occupancy": occupancy(ledger),
+        "peak_blocks": -(-run.peak_slots // run.config.block_size),
+        "free_at_end": run.free_at_end,
+        "table_bytes": run.table_bytes,
+        "latency": latency(finished),
+        "throughput": {
+            "requests_per_s": len(finished) / run.time_s if run.time_s else 0.0,
+            "tokens_per_s": num_emitted / run.time_s if run.time_s else 0.0,
+        },
+        "per_request": per_request,
+    }
+
+
+def occupancy(ledger: dict[str, float]) -> dict[str, float]:
+    """Two shares of the pool: slots somebody holds (what a block gauge shows), and slots with live KV."""
+    pool = ledger["pool"]
+    held = pool - ledger["free"] - ledger["external"] - ledger["cached"]
+    return {
+        "block_percent": 100.0 * held / pool if pool else 0.0,
+        "slot_percent": 100.0 * ledger["live"] / pool if pool else 0.0,
+    }
+
+
+def describe_request(sequence: Sequence) -> dict[str, Any]:
+    """One entry of `per_request`; times are absolute, on the run's clock, in seconds."""
+    request = sequence.request
+    if sequence.finish_s is not None:
+        status = "finished"
+    else:
+        status = "rejected" if sequence.reject_reason is not None else "unfinished"
+    return {
+        "id": request.id,
+        "status": status,
+        "reason": sequence.reject_reason,
+        "arrival": request.arrival_s,
+        "first_token": sequence.first_token_s,
+        "finish": sequence.finish_s,
+        "prompt": request.prompt,
+        "output": request.output,
+        "emitted": sequence.emitted,
+        "preemptions": sequence.preemptions,
+        "prefills": sequence.prefills,
+        "hit_tokens": 0,
+    }
+
+
+def latency(finished: Iterable[Sequence]) -> dict[str, dict[str, float | None]]:
+    """Latencies of finished requests in seconds (paper section 6.1 for `normalized`: per output token)."""
+    ttft: list[float] = []
+    tpot: list[float] = []
+    e2e: list[float] = []
+    normalized: list[float] = []
+    for sequence in finished:
+        assert sequence.finish_s is not None and sequence.first_token_s is not None
+        arrival, output = sequence.request.arrival_s, sequence.emitted
+        ttft.append(sequence.first_token_s - arrival)
+        e2e.append(sequence.finish_s - arrival)
+        normalized.append(e2e[-1] / output)
+        if output > 1:
+            tpot.append((sequence.finish_s - sequence.first_token_s) / (output - 1))
+    return {
+        "ttft": summarize(ttft),
+        "tpot": summarize(tpot),
+        "e2e": summarize(e2e),
+        "normalized": summarize(normalized),
+    }
+
+
+def summarize(values: list[float]) -> dict[str, float | None]:
+    """Mean and percentiles (linear interpolation), or nulls where there is nothing to summarise."""
+    if not values:
+        return {"mean": None, "p50": None, "p95": None, "p99": None}
+    p50, p95, p99 = np.percentile(values, [50, 95, 99]).tolist()
+    return {"mean": float(np.mean(values)), "p50": p50, "p95": p95, "p99": p99}

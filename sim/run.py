@@ -1,0 +1,72 @@
+"""A finished run: its requests, its ledger, its events, and the state at any step."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from sim.alloc import Traffic
+from sim.config import Config
+from sim.events import Event, EventLog, Sink
+from sim.ledger import CLASSES
+from sim.replay import Replay, State
+from sim.report import report_run
+from sim.request import Sequence
+from sim.series import Series
+from sim.trace import Trace
+
+
+@dataclass(kw_only=True)
+class Run:
+    """What came of serving `trace` under `config`.
+
+    `source` says who ran it (`simulated` or `measured`), `clock` where its times come from (`modelled` or
+    `measured`). `meta` holds what an engine says of itself.
+    """
+
+    trace: Trace
+    config: Config
+    source: str
+    clock: str
+    sequences: list[Sequence]
+    series: Series
+    log: Sink
+    time_s: float
+    idle_s: float
+    num_preemptions: int
+    traffic: Traffic
+    peak_slots: int
+    table_bytes: int
+    free_at_end: int
+    meta: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def num_steps(self) -> int:
+        return len(self.series)
+
+    @property
+    def requests(self) -> list[dict[str, Any]]:
+        """One dict for each request, in order of arrival: the report's `per_request`."""
+        return self.report()["per_request"]
+
+    @property
+    def ledger(self) -> dict[str, float]:
+        """Mean slots of each class over busy time, and `pool`."""
+        return {name: self.series.mean(name) for name in ("pool", *CLASSES)}
+
+    @property
+    def events(self) -> list[Event]:
+        """The whole log, in order. Empty when the run was made with `record=False`."""
+        return self.log.events if isinstance(self.log, EventLog) else []
+
+    @cached_property
+    def replay(self) -> Replay:
+        """The log as a picture that can be moved back and forth."""
+        return Replay(self.events)
+
+    def at(self, step: int) -> State:
+        """The state after the writes of `step` (from 1) and before finished requests leave."""
+        return self.replay.at(step)
+
+    def report(self) -> dict[str, Any]:
+        """This run's entry in the JSON report (DESIGN section 8)."""
+        return report_run(self)

@@ -1,0 +1,152 @@
+"""The loop: arrivals, schedule, execute, complete. The only place where time passes."""
+
+from collections import deque
+from collections.abc import Callable
+
+from sim.batch import Batch, Executor
+from sim.config import Config
+from sim.errors import InputError
+from sim.events import EventLog, Kind, NullLog, Sink
+from sim.ledger import take_ledger
+from sim.request import Sequence
+from sim.run import Run
+from sim.scheduler import Scheduler
+from sim.series import Row, Series
+from sim.timing import TimingModel, make_timing
+from sim.trace import Trace
+
+OnStep = Callable[[Row, int], None]  # the step's row, and how many requests have ended
+
+
+class SimulatedExecutor:
+    """Executes nothing: asks the timing model how long it would have taken."""
+
+    def __init__(self, timing: TimingModel) -> None:
+        self._timing = timing
+
+    def execute(self, batch: Batch) -> float:
+        return self._timing.seconds(batch)
+
+
+def simulate(
+    trace: Trace, config: Config | None = None, *, record: bool = True, check: bool = False,
+    on_step: OnStep | None = None,
+) -> Run:
+    """Simulates `trace` under `config` and returns the finished run.
+
+    `record=False` keeps no events (the report stays the same); `check=True` verifies the allocator's
+    books after every step. Raises InputError when the config cannot work.
+    """
+    config = config or Config()
+    log = EventLog() if record else NullLog()
+    executor = SimulatedExecutor(make_timing(config))
+    return serve(trace, config, executor, log, source="simulated", clock="modelled", check=check, on_step=on_step)
+
+
+def serve(
+    trace: Trace,
+    config: Config,
+    executor: Executor,
+    log: Sink,
+    *,
+    source: str,
+    clock: str,
+    check: bool = False,
+    on_step: OnStep | None = None,
+) -> Run:
+    """Serves the whole trace with one executor. Idle time is jumped over, never waited for."""
+    allocator = config.make_allocator(log)
+    scheduler = Scheduler(config, allocator, log)
+    sequences = [refuse_unsupported(Sequence(request, order)) for order, request in enumerate(trace.requests)]
+    arriving = deque(sequences)
+    series = Series()
+    time = idle_s = 0.0
+    num_ended = step = peak_slots = table_bytes = 0
+
+    while arriving or scheduler.has_work:
+        if not scheduler.has_work and arriving[0].request.arrival_s > time:
+            idle_s += arriving[0].request.arrival_s - time
+            time = arriving[0].request.arrival_s
+        log.step, log.time = step + 1, time
+        while arriving and arriving[0].request.arrival_s <= time:
+            newcomer = arriving.popleft()
+            scheduler.arrive(newcomer)
+            num_ended += newcomer.reject_reason is not None
+        if not scheduler.has_work:
+            continue
+
+        step += 1
+        batch = scheduler.schedule(step, time)
+        assert batch.chunks, f"step {step} runs nothing: waiting {len(scheduler.waiting)}, all memory free"
+        duration = executor.execute(batch)
+        time += duration
+        log.time = time
+        scheduler.advance(batch)
+        row = _row(scheduler, batch, time, duration)
+        series.add(row)
+        _announce_step(log, row)
+        peak_slots = max(peak_slots, allocator.num_slots - allocator.num_free_slots)
+        table_bytes = max(table_bytes, allocator.table_bytes())
+        num_ended += len(scheduler.retire())
+        if check:
+            allocator.check()
+        if on_step:
+            on_step(row, num_ended)
+
+    return Run(
+        trace=trace,
+        config=config,
+        source=source,
+        clock=clock,
+        sequences=sequences,
+        series=series,
+        log=log,
+        time_s=time,
+        idle_s=idle_s,
+        num_preemptions=scheduler.num_preemptions,
+        traffic=allocator.traffic,
+        peak_slots=peak_slots,
+        table_bytes=table_bytes,
+        free_at_end=allocator.num_free_slots,
+    )
+
+
+def refuse_unsupported(sequence: Sequence) -> Sequence:
+    """`sequence`, unless its request asks for what this version does not model."""
+    request = sequence.request
+    if request.n > 1 or request.beam > 1:
+        raise InputError(
+            f"request {request.id}: n = {request.n}, beam = {request.beam}: several sequences of one request "
+            "are not modelled yet; set both to 1"
+        )
+    return sequence
+
+
+def _row(scheduler: Scheduler, batch: Batch, time: float, duration: float) -> Row:
+    return Row(
+        step=batch.step,
+        time=time,
+        duration=duration,
+        batch=len(batch.chunks),
+        tokens=batch.num_tokens,
+        running=len(scheduler.running),
+        waiting=len(scheduler.waiting),
+        swapped=len(scheduler.swapped),
+        ledger=take_ledger(scheduler),
+    )
+
+
+def _announce_step(log: Sink, row: Row) -> None:
+    ledger = row.ledger
+    log.emit(
+        Kind.STEP,
+        None,
+        f"{row.batch} sequences ran {row.tokens} tokens; {ledger.live} of {ledger.pool} slots live",
+        duration=row.duration,
+        tokens=row.tokens,
+        batch=row.batch,
+        running=row.running,
+        waiting=row.waiting,
+        swapped=row.swapped,
+        ledger={name: getattr(ledger, name) for name in ledger.__slots__},
+    )

@@ -1,0 +1,99 @@
+"""How long a step takes, modelled. Every time that comes from here is labelled `modelled`."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from sim.batch import Batch
+from sim.config import Config
+from sim.errors import InputError
+from sim.hardware import Hardware, get_hardware
+from sim.models import ModelSpec
+
+
+class TimingModel(Protocol):
+    """Says how long a batch takes, in seconds."""
+
+    def seconds(self, batch: Batch) -> float: ...
+
+
+class UnitTiming:
+    """Every step lasts exactly one second: for worked examples and for counting steps."""
+
+    def seconds(self, batch: Batch) -> float:
+        return 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class RooflineTiming:
+    """The longer of computing and reading memory, at the datasheet's peaks: a floor, not a forecast.
+
+    flops = 2 x parameters x tokens + 4 x layers x heads x head_dim x (query, key) pairs
+    bytes = weights + KV bytes per token x (tokens read by attention + tokens written)
+
+    Swapped blocks cross the host link and copied tokens are read and written once, before the step.
+    Source: Williams, Waterman, Patterson, "Roofline", CACM 2009, on the decoder's matrix products.
+    """
+
+    spec: ModelSpec
+    hardware: Hardware
+    kv_dtype: str
+    block_size: int
+
+    def seconds(self, batch: Batch) -> float:
+        spec, device = self.spec, self.hardware
+        kv_bytes = spec.kv_bytes_per_token(self.kv_dtype)
+        attention = 4 * spec.num_layers * spec.num_heads * spec.head_dim * batch.num_attention_pairs
+        flops = 2 * spec.num_parameters * batch.num_tokens + attention
+        read = spec.weights_bytes() + kv_bytes * (batch.num_context_tokens + batch.num_tokens)
+        step = max(flops / device.flops_per_s, read / device.bandwidth_bytes_per_s)
+        swapped = kv_bytes * self.block_size * batch.num_swapped_blocks / device.link_bytes_per_s
+        copied = 2 * kv_bytes * batch.num_copied_tokens / device.bandwidth_bytes_per_s
+        return step + swapped + copied
+
+
+@dataclass(frozen=True, slots=True)
+class LinearTiming:
+    """A sum of costs, read from a file: seconds per step, token, context token, pair and swapped block."""
+
+    step: float = 0.0
+    token: float = 0.0
+    context_token: float = 0.0
+    attention_pair: float = 0.0
+    swapped_block: float = 0.0
+
+    def seconds(self, batch: Batch) -> float:
+        return (
+            self.step
+            + self.token * batch.num_tokens
+            + self.context_token * batch.num_context_tokens
+            + self.attention_pair * batch.num_attention_pairs
+            + self.swapped_block * batch.num_swapped_blocks
+        )
+
+    @classmethod
+    def read(cls, path: Path) -> "LinearTiming":
+        """Reads `{"seconds": {"step": ..., "token": ..., ...}}`; InputError when it is anything else."""
+        try:
+            costs: Any = json.loads(path.read_text(encoding="utf-8"))["seconds"]
+            timing = cls(**{name: float(cost) for name, cost in costs.items()})
+        except OSError as error:
+            raise InputError(f"timing {path}: {error.strerror}; known are unit, roofline, or a timing FILE") from error
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            names = ", ".join(cls.__slots__)
+            raise InputError(
+                f'timing {path}: expected {{"seconds": {{...}}}} with costs in seconds among {names}'
+            ) from error
+        if not timing.step > 0:
+            raise InputError(f"timing {path}: seconds.step is {timing.step}; a step must take more than 0 s")
+        return timing
+
+
+def make_timing(config: Config) -> TimingModel:
+    """The timing model that `config.timing` names."""
+    if config.timing == "unit":
+        return UnitTiming()
+    if config.timing == "roofline":
+        return RooflineTiming(config.spec, get_hardware(config.hardware), config.kv_dtype, config.block_size)
+    return LinearTiming.read(Path(config.timing))
