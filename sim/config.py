@@ -36,10 +36,14 @@ class Config:
     placement: str = dial("buddy", "where a contiguous range goes", choices=lambda: list(PLACEMENTS))
     pool_tokens: int | None = dial(None, "size of the KV pool", unit="slots")
     pool_blocks: int | None = dial(None, "size of the KV pool in blocks of --block-size", unit="blocks")
-    memory: str | None = dial(None, "device memory; what the model's weights leave becomes the pool", unit="12GiB")
+    memory: str | None = dial(
+        None, "device memory; what the model's weights leave becomes the pool", unit="12GiB"
+    )
     block_size: int = dial(16, "tokens in a block", unit="tokens")
     max_len: int = dial(2048, "longest sequence the server accepts", unit="tokens")
-    model: str = dial("opt-13b", "model whose KV bytes and step times are meant", choices=lambda: list(MODELS))
+    model: str = dial(
+        "opt-13b", "model whose KV bytes and step times are meant", choices=lambda: list(MODELS)
+    )
     kv_dtype: str = dial("fp16", "type of cached keys and values", choices=lambda: list(KV_DTYPES))
     hardware: str = dial("a100-40gb", "device of the roofline timing", choices=lambda: list(HARDWARE))
     batching: str = dial("continuous", "who joins a batch when", choices=lambda: list(BATCHING))
@@ -50,9 +54,15 @@ class Config:
     )
     chunked_prefill: bool = dial(False, "let a prompt be prefilled over several steps")
     watermark: float = dial(0.0, "share of the pool that admissions leave free", unit="0..1")
-    preempt: str = dial("recompute", "how a preempted request gives up its memory", choices=lambda: list(PREEMPT))
-    swap_blocks: int | None = dial(None, "host blocks for --preempt swap; if not given, as many as the pool has")
-    timing: str = dial("roofline", "how long a step takes: unit (1 s), roofline, or a FILE from a calibration")
+    preempt: str = dial(
+        "recompute", "how a preempted request gives up its memory", choices=lambda: list(PREEMPT)
+    )
+    swap_blocks: int | None = dial(
+        None, "host blocks for --preempt swap; if not given, as many as the pool has"
+    )
+    timing: str = dial(
+        "roofline", "how long a step takes: unit (1 s), roofline, or a FILE from a calibration"
+    )
     seed: int = dial(0, "seed of everything random")
 
     def __post_init__(self) -> None:
@@ -76,7 +86,9 @@ class Config:
                 usual = " (16 is usual)" if name == "block_size" else ""
                 raise InputError(f"{name.replace('_', ' ')} {value}: must be at least {least}{usual}")
         if not 0.0 <= self.watermark < 1.0:
-            raise InputError(f"watermark {self.watermark}: a share of the pool, at least 0 and below 1 (0.01 is usual)")
+            raise InputError(
+                f"watermark {self.watermark}: a share of the pool, at least 0 and below 1 (0.01 is usual)"
+            )
 
     def _check_combinations(self) -> None:
         given = [name for name in ("pool_tokens", "pool_blocks", "memory") if getattr(self, name) is not None]
@@ -89,7 +101,9 @@ class Config:
                 "which prefill-first forbids; drop one of them"
             )
         if self.swap_blocks is not None and self.preempt != "swap":
-            raise InputError("--swap-blocks without --preempt swap: recompute uses no host memory; add --preempt swap")
+            raise InputError(
+                "--swap-blocks without --preempt swap: recompute uses no host memory; add --preempt swap"
+            )
 
     @property
     def spec(self) -> ModelSpec:

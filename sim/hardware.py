@@ -51,7 +51,7 @@ _DEVICES = (
     _gpu("h200", 141, 4800, 989.4, 64, "NVIDIA H200 Tensor Core GPU datasheet (SXM); PCIe 5.0 x16"),
     _gpu(
         "laptop", 16, 50, 0.4, 25,
-        "no datasheet: 16 GiB of dual-channel DDR4-3200 (51.2 GB/s), 4 AVX2 cores at 3 GHz (about 0.4 TFLOP/s); "
+        "no datasheet: 16 GiB of dual-channel DDR4-3200 (51.2 GB/s), 4 AVX2 cores at 3 GHz (0.4 TFLOP/s); "
         "a swap reads and writes the same memory, so its link is half the bandwidth",
     ),
 )  # fmt: skip

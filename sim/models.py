@@ -166,7 +166,7 @@ _SPECS = (
         "smollm2-135m", 30, (9, 3), 576, 1536, 49152, 8192, "HuggingFaceTB/SmolLM2-135M config.json",
         tied=True,
     ),
-    _llama("tiny", 2, (4, 2), 64, 128, 256, 4096, "PageLab's own: a decode step takes about 1 ms on a laptop"),
+    _llama("tiny", 2, (4, 2), 64, 128, 256, 4096, "PageLab's own: a decode step takes 1 ms on a laptop"),
 )  # fmt: skip
 
 MODELS = {spec.name: spec for spec in _SPECS}

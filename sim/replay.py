@@ -4,6 +4,7 @@ A keyframe every `KEYFRAME_STEPS` steps makes stepping back as cheap as stepping
 """
 
 from bisect import bisect_right
+from collections.abc import Iterator
 from collections.abc import Sequence as Listing
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -102,7 +103,8 @@ def _ignore(state: State, request: str, changes: Changes) -> None:
 
 
 def _arrive(state: State, request: str, changes: Changes) -> None:
-    state.order[request] = len(state.order)
+    # `copy` shares `order`, so a replay from a keyframe meets arrivals that are numbered already.
+    state.order.setdefault(request, len(state.order))
     state.waiting.append(request)
 
 
@@ -210,6 +212,14 @@ class Replay:
         for event in self.events[start : self._ends[step - 1] if step else 0]:
             state.apply(event)
         return state
+
+    def states(self) -> Iterator[State]:
+        """The state of every step in order. Each is changed into the next: look, but do not keep."""
+        state = State()
+        for event in self.events:
+            state.apply(event)
+            if event.kind is Kind.STEP:
+                yield state
 
     def events_of(self, step: int) -> Listing[Event]:
         """The events that led from the state of `step - 1` to that of `step`."""

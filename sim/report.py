@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 
 def report(runs: list[Run]) -> dict[str, Any]:
     """The whole report of runs over one trace."""
-    return {"pagelab": VERSION, "trace": describe_trace(runs[0].trace), "runs": [run.report() for run in runs]}
+    return {
+        "pagelab": VERSION,
+        "trace": describe_trace(runs[0].trace),
+        "runs": [run.report() for run in runs],
+    }
 
 
 def describe_trace(trace: Trace) -> dict[str, Any]:
@@ -61,7 +65,10 @@ def report_run(run: Run) -> dict[str, Any]:
         "swapped_out_blocks": run.traffic.swapped_out_blocks,
         "swapped_in_blocks": run.traffic.swapped_in_blocks,
         "moved_tokens": run.traffic.moved_tokens,
-        "prefix": {"prompt_tokens": sum(s.request.prompt for s in run.sequences if s.prefills), "hit_tokens": 0},
+        "prefix": {
+            "prompt_tokens": sum(s.request.prompt for s in run.sequences if s.prefills),
+            "hit_tokens": 0,
+        },
         "batch": {"mean": run.series.mean("batch"), "max": int(batch.max()) if len(batch) else 0},
         "ledger": ledger,
         "waste_percent": waste_percent(ledger["pool"], ledger["live"], ledger["free"]),

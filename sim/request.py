@@ -23,7 +23,7 @@ class Request:
     beam: int = 1  # beam width
     beam_parents: tuple[tuple[int, ...], ...] | None = None  # [output - 1][beam]: parent index by decode step
     tokens: tuple[int, ...] | None = None  # [prompt] token ids
-    blocks: tuple[int, ...] | None = None  # [ceil(prompt / block_tokens)] ids; equal id = equal prefix up to its end
+    blocks: tuple[int, ...] | None = None  # [ceil(prompt / block_tokens)] ids, each of a whole prefix
     block_tokens: int | None = None  # tokens of one of `blocks`
     prefix: str | None = None  # the first `prefix_tokens` are those of every request with this prefix
     prefix_tokens: int = 0

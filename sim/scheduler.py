@@ -85,7 +85,10 @@ class Scheduler:
             sequence.finish_s = self._log.time
             request = sequence.request
             self._log.emit(
-                Kind.FINISH, request.id, f"emitted all its {sequence.emitted} tokens", emitted=sequence.emitted
+                Kind.FINISH,
+                request.id,
+                f"emitted all its {sequence.emitted} tokens",
+                emitted=sequence.emitted,
             )
             self.allocator.release(sequence, "finished")
         return finished
@@ -104,9 +107,14 @@ class Scheduler:
         request, config = sequence.request, self._config
         worst = request.worst_case_tokens
         if short := self.allocator.never_fits(request):
-            return f"needs {short.needed} {self.allocator.unit} at worst, the pool can give {short.available}", short
+            return (
+                f"needs {short.needed} {self.allocator.unit} at worst, the pool can give {short.available}",
+                short,
+            )
         if worst > config.max_len:
-            return f"needs {worst} tokens at worst, the maximum length is {config.max_len}", Short(worst, config.max_len)
+            return f"needs {worst} tokens at worst, the maximum length is {config.max_len}", Short(
+                worst, config.max_len
+            )
         budget = config.token_budget
         if worst > budget and not config.chunked_prefill:
             return f"needs {worst} tokens in one step at worst, the budget is {budget}", Short(worst, budget)
@@ -169,7 +177,9 @@ class Scheduler:
         while self.swapped and budget > 0 and len(self.running) < self._max_seqs:
             sequence = self.swapped[0]
             num_tokens = min(sequence.num_pending, budget)
-            answer = self.allocator.swap_in(sequence, num_tokens, "oldest swapped request, and its blocks fit again")
+            answer = self.allocator.swap_in(
+                sequence, num_tokens, "oldest swapped request, and its blocks fit again"
+            )
             if isinstance(answer, Short):
                 return
             self.swapped.pop(0)
@@ -199,7 +209,8 @@ class Scheduler:
             self._announce_admission(sequence, num_tokens, budget)
             self._run(batch, sequence, num_tokens)
             budget -= num_tokens
-        self._is_filling = budget <= 0  # only a spent budget lets a static batch go on filling
+        # A static batch goes on filling only while a spent budget, and nothing else, keeps requests out.
+        self._is_filling = budget <= 0 and bool(self.waiting) and len(self.running) < self._max_seqs
 
     def _may_admit(self) -> bool:
         if self._config.batching != "static":
@@ -237,11 +248,13 @@ class Scheduler:
         sequence = chunk.sequence
         state = {"stored": sequence.stored, "emitted": sequence.emitted}
         if not chunk.is_prefill:
-            self._log.emit(
-                Kind.DECODE, sequence.request.id, f"emits token {sequence.emitted}", **state
-            )
+            self._log.emit(Kind.DECODE, sequence.request.id, f"emits token {sequence.emitted}", **state)
             return
-        end = f"emits token {sequence.emitted}" if chunk.emits else f"{sequence.num_pending} tokens of it remain"
+        end = (
+            f"emits token {sequence.emitted}"
+            if chunk.emits
+            else f"{sequence.num_pending} tokens of it remain"
+        )
         self._log.emit(
             Kind.PREFILL,
             sequence.request.id,

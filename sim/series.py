@@ -3,11 +3,12 @@
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TextIO
+from typing import Any, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sim.clock import PS_PER_S
 from sim.ledger import CLASSES, Ledger
 
 COLUMNS = ("step", "time", "pool", *CLASSES, "running", "waiting", "swapped")
@@ -19,7 +20,7 @@ class Row:
 
     step: int
     time: float
-    duration: float
+    duration_ps: int
     batch: int  # sequences
     tokens: int
     running: int
@@ -32,8 +33,8 @@ class Series:
     """The rows of a run by column. Integers are slots or counts, times are seconds."""
 
     def __init__(self) -> None:
-        self._times: dict[str, array[float]] = {name: array("d") for name in ("time", "duration")}
-        names = ("step", "batch", "tokens", "running", "waiting", "swapped", "pool", *CLASSES)
+        self._times: dict[str, array[float]] = {"time": array("d")}
+        names = ("step", "duration_ps", "batch", "tokens", "running", "waiting", "swapped", "pool", *CLASSES)
         self._counts: dict[str, array[int]] = {name: array("q") for name in names}
 
     def add(self, row: Row) -> None:
@@ -47,17 +48,21 @@ class Series:
     def __len__(self) -> int:
         return len(self._times["time"])
 
-    def column(self, name: str) -> NDArray[np.float64] | NDArray[np.int64]:
-        """One column as an array [steps]."""
+    def column(self, name: str) -> NDArray[Any]:
+        """One column as an array [steps]; `duration` is `duration_ps` in seconds."""
+        if name == "duration":
+            return self.column("duration_ps") / PS_PER_S
         if name in self._times:
             return np.frombuffer(self._times[name], dtype=np.float64)
         return np.frombuffer(self._counts[name], dtype=np.int64)
 
     def mean(self, name: str) -> float:
-        """Mean of a column, weighted by step duration: over busy time, that is."""
-        weights = self.column("duration")
-        total = float(weights.sum())
-        return float(np.dot(self.column(name), weights)) / total if total else 0.0
+        """Mean of a column of counts, weighted by step duration: over busy time, that is. 0 for no steps.
+
+        The sums are exact integers, so they do not depend on how the steps were added up.
+        """
+        total = exact_dot(np.ones(len(self), dtype=np.int64), self.column("duration_ps"))
+        return exact_dot(self.column(name), self.column("duration_ps")) / total if total else 0.0
 
     def rows(self) -> Iterator[tuple[float, ...]]:
         """The rows of `COLUMNS`, one a step."""
@@ -69,3 +74,15 @@ class Series:
         out.write(",".join(COLUMNS) + "\n")
         for row in self.rows():
             out.write(",".join(repr(value) for value in row) + "\n")
+
+
+def exact_dot(counts: NDArray[np.int64], weights: NDArray[np.int64]) -> int:
+    """The dot product as an exact integer. Counts below 2^31, weights below 2^62, both at least 0."""
+    low_bits = 20
+    high, low = weights >> low_bits, weights & ((1 << low_bits) - 1)
+    total = 0
+    for start in range(0, len(counts), 1024):  # 1024 x 2^31 x 2^20 < 2^63
+        part = slice(start, start + 1024)
+        total += int(np.dot(counts[part], low[part]))
+        total += sum(map(int.__mul__, counts[part].tolist(), high[part].tolist())) << low_bits
+    return total

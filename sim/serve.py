@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Callable
 
 from sim.batch import Batch, Executor
+from sim.clock import to_ps, to_s
 from sim.config import Config
 from sim.errors import InputError
 from sim.events import EventLog, Kind, NullLog, Sink
@@ -29,7 +30,11 @@ class SimulatedExecutor:
 
 
 def simulate(
-    trace: Trace, config: Config | None = None, *, record: bool = True, check: bool = False,
+    trace: Trace,
+    config: Config | None = None,
+    *,
+    record: bool = True,
+    check: bool = False,
     on_step: OnStep | None = None,
 ) -> Run:
     """Simulates `trace` under `config` and returns the finished run.
@@ -40,7 +45,9 @@ def simulate(
     config = config or Config()
     log = EventLog() if record else NullLog()
     executor = SimulatedExecutor(make_timing(config))
-    return serve(trace, config, executor, log, source="simulated", clock="modelled", check=check, on_step=on_step)
+    return serve(
+        trace, config, executor, log, source="simulated", clock="modelled", check=check, on_step=on_step
+    )
 
 
 def serve(
@@ -60,15 +67,15 @@ def serve(
     sequences = [refuse_unsupported(Sequence(request, order)) for order, request in enumerate(trace.requests)]
     arriving = deque(sequences)
     series = Series()
-    time = idle_s = 0.0
+    now_ps = idle_ps = 0
     num_ended = step = peak_slots = table_bytes = 0
 
     while arriving or scheduler.has_work:
-        if not scheduler.has_work and arriving[0].request.arrival_s > time:
-            idle_s += arriving[0].request.arrival_s - time
-            time = arriving[0].request.arrival_s
-        log.step, log.time = step + 1, time
-        while arriving and arriving[0].request.arrival_s <= time:
+        if not scheduler.has_work and (arrival_ps := to_ps(arriving[0].request.arrival_s)) > now_ps:
+            idle_ps += arrival_ps - now_ps
+            now_ps = arrival_ps
+        log.step, log.time = step + 1, to_s(now_ps)
+        while arriving and to_ps(arriving[0].request.arrival_s) <= now_ps:
             newcomer = arriving.popleft()
             scheduler.arrive(newcomer)
             num_ended += newcomer.reject_reason is not None
@@ -76,13 +83,13 @@ def serve(
             continue
 
         step += 1
-        batch = scheduler.schedule(step, time)
+        batch = scheduler.schedule(step, log.time)
         assert batch.chunks, f"step {step} runs nothing: waiting {len(scheduler.waiting)}, all memory free"
-        duration = executor.execute(batch)
-        time += duration
-        log.time = time
+        duration_ps = max(1, to_ps(executor.execute(batch)))
+        now_ps += duration_ps
+        log.time = to_s(now_ps)
         scheduler.advance(batch)
-        row = _row(scheduler, batch, time, duration)
+        row = _row(scheduler, batch, log.time, duration_ps)
         series.add(row)
         _announce_step(log, row)
         peak_slots = max(peak_slots, allocator.num_slots - allocator.num_free_slots)
@@ -101,8 +108,8 @@ def serve(
         sequences=sequences,
         series=series,
         log=log,
-        time_s=time,
-        idle_s=idle_s,
+        time_s=to_s(now_ps),
+        idle_s=to_s(idle_ps),
         num_preemptions=scheduler.num_preemptions,
         traffic=allocator.traffic,
         peak_slots=peak_slots,
@@ -122,11 +129,11 @@ def refuse_unsupported(sequence: Sequence) -> Sequence:
     return sequence
 
 
-def _row(scheduler: Scheduler, batch: Batch, time: float, duration: float) -> Row:
+def _row(scheduler: Scheduler, batch: Batch, time: float, duration_ps: int) -> Row:
     return Row(
         step=batch.step,
         time=time,
-        duration=duration,
+        duration_ps=duration_ps,
         batch=len(batch.chunks),
         tokens=batch.num_tokens,
         running=len(scheduler.running),
@@ -142,7 +149,7 @@ def _announce_step(log: Sink, row: Row) -> None:
         Kind.STEP,
         None,
         f"{row.batch} sequences ran {row.tokens} tokens; {ledger.live} of {ledger.pool} slots live",
-        duration=row.duration,
+        duration=to_s(row.duration_ps),
         tokens=row.tokens,
         batch=row.batch,
         running=row.running,

@@ -1,6 +1,7 @@
 """How long a step takes, modelled. Every time that comes from here is labelled `modelled`."""
 
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -79,12 +80,17 @@ class LinearTiming:
             costs: Any = json.loads(path.read_text(encoding="utf-8"))["seconds"]
             timing = cls(**{name: float(cost) for name, cost in costs.items()})
         except OSError as error:
-            raise InputError(f"timing {path}: {error.strerror}; known are unit, roofline, or a timing FILE") from error
+            raise InputError(
+                f"timing {path}: {error.strerror}; known are unit, roofline, or a timing FILE"
+            ) from error
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             names = ", ".join(cls.__slots__)
             raise InputError(
                 f'timing {path}: expected {{"seconds": {{...}}}} with costs in seconds among {names}'
             ) from error
+        for name in cls.__slots__:
+            if not 0 <= (cost := getattr(timing, name)) < math.inf:
+                raise InputError(f"timing {path}: seconds.{name} is {cost}; must be finite and at least 0")
         if not timing.step > 0:
             raise InputError(f"timing {path}: seconds.step is {timing.step}; a step must take more than 0 s")
         return timing

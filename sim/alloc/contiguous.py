@@ -1,8 +1,8 @@
 """Contiguous reservation: one range for each sequence, taken whole at admission (paper section 6.1).
 
-    max     `max_len` slots, whatever is asked for        Orca (Max), FasterTransformer
-    pow2    prompt + the next power of two of the output  Orca (Pow2): looks at the true output
-    oracle  exactly what will be stored                   Orca (Oracle): looks at the true output
+max     `max_len` slots, whatever is asked for        Orca (Max), FasterTransformer
+pow2    prompt + the next power of two of the output  Orca (Pow2): looks at the true output
+oracle  exactly what will be stored                   Orca (Oracle): looks at the true output
 """
 
 from collections.abc import Callable
@@ -26,7 +26,13 @@ class ContiguousAllocator:
     unit = "slots"
 
     def __init__(
-        self, num_slots: int, reservation: str, placement: Placement, max_len: int, log: Sink, watermark: float = 0.0
+        self,
+        num_slots: int,
+        reservation: str,
+        placement: Placement,
+        max_len: int,
+        log: Sink,
+        watermark: float = 0.0,
     ) -> None:
         self.num_slots = num_slots
         self.num_watermark_slots = int(watermark * num_slots)
@@ -71,7 +77,9 @@ class ContiguousAllocator:
 
     def grow(self, sequence: Sequence, num_tokens: int) -> Granted | Short:
         _, length = self.ranges[sequence]
-        assert sequence.stored + num_tokens <= length, f"{sequence.request.id} outgrew its reservation of {length}"
+        assert sequence.stored + num_tokens <= length, (
+            f"{sequence.request.id} outgrew its reservation of {length}"
+        )
         return GRANTED
 
     def release(self, sequence: Sequence, why: str) -> None:

@@ -26,9 +26,9 @@ GRANTED = Granted()
 class Held:
     """The slots a sequence holds, by why it holds them.
 
-        [0, stored)              written
-        [stored, num_reserved)   empty, within what was asked for
-        [num_reserved, num_held) only because the placement rounds up
+    [0, stored)              written
+    [stored, num_reserved)   empty, within what was asked for
+    [num_reserved, num_held) only because the placement rounds up
     """
 
     num_reserved: int
@@ -91,7 +91,7 @@ class KVAllocator(Protocol):
         ...
 
     def swap_in(self, sequence: Sequence, num_tokens: int, why: str) -> Granted | Short:
-        """Brings it back, with room for `num_tokens` more than the stored ones. Changes nothing when `Short`."""
+        """Brings it back, with room for `num_tokens` more. Changes nothing when `Short`."""
         ...
 
     def table_bytes(self) -> int:

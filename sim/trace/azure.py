@@ -20,10 +20,10 @@ def read_azure(source: Source, options: ReadOptions) -> Reading:
     rows: list[tuple[datetime, int, int]] = []
     for line, (stamp, prompt, output) in read_table(source, COLUMNS, reading):
         try:
-            row = (_moment(stamp), text_count("ContextTokens", prompt), text_count("GeneratedTokens", output))
+            lengths = text_count("ContextTokens", prompt), text_count("GeneratedTokens", output)
+            rows.append((_moment(stamp), *lengths))
         except FieldError as error:
             raise source.error(error.problem, line=line, field=error.field) from None
-        rows.append(row)
     start = min((moment for moment, _, _ in rows), default=None)
     for moment, prompt, output in rows:
         assert start is not None
@@ -32,10 +32,10 @@ def read_azure(source: Source, options: ReadOptions) -> Reading:
 
 
 def _moment(text: str) -> datetime:
+    """UTC, without a time zone attached."""
     try:
         moment = datetime.fromisoformat(text.strip())
-    except ValueError:
-        raise FieldError(
-            "TIMESTAMP", f"{shown(text)} must be a date and time such as 2023-11-16 18:17:03.9799600"
-        ) from None
-    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
+    except (ValueError, OverflowError):
+        problem = f"{shown(text)} must be a date and time such as 2023-11-16 18:17:03.9799600"
+        raise FieldError("TIMESTAMP", problem) from None

@@ -1,23 +1,22 @@
 """What must hold between the fields of one request, and between requests. Everything else trusts it."""
 
-import math
 from collections.abc import Iterable
 
 from sim.errors import InputError
 from sim.request import Request
-from sim.trace.fields import FieldError, count
+from sim.trace.fields import MAX_SECONDS, FieldError, count
 
 
 def check_request(request: Request) -> None:
     """Raises `FieldError` that names the first field which is out of range or contradicts another."""
-    if not (math.isfinite(request.arrival_s) and request.arrival_s >= 0):
+    if not 0 <= request.arrival_s <= MAX_SECONDS:
         raise FieldError("arrival", f"{request.arrival_s} must be a finite number of seconds, at least 0")
     count("prompt", request.prompt)
     count("output", request.output)
-    count("max_tokens", request.max_tokens)
-    if request.max_tokens < request.output:
+    if request.max_tokens != request.output and count("max_tokens", request.max_tokens) < request.output:
         raise FieldError("max_tokens", f"{request.max_tokens} must be at least output, {request.output}")
-    _check_samples(request)
+    if request.n != 1 or request.beam != 1 or request.beam_parents is not None:
+        _check_samples(request)
     if request.tokens is not None or request.blocks is not None or request.block_tokens is not None:
         _check_content(request)
     if request.prefix is not None or request.prefix_tokens:
@@ -39,14 +38,13 @@ def _check_samples(request: Request) -> None:
         )
     for step, indices in enumerate(parents):
         if len(indices) != request.beam or not all(0 <= parent < request.beam for parent in indices):
-            raise FieldError(
-                "beam_parents", f"step {step} must be {request.beam} (beam) indices from 0 to {request.beam - 1}"
-            )
+            problem = f"step {step} must be {request.beam} (beam) indices from 0 to {request.beam - 1}"
+            raise FieldError("beam_parents", problem)
 
 
 def _check_content(request: Request) -> None:
     if request.tokens is not None and request.blocks is not None:
-        raise FieldError("blocks", "must not stand beside tokens: both say what the prompt holds; keep tokens")
+        raise FieldError("blocks", "must not stand beside tokens: both say what the prompt holds")
     if request.tokens is not None and len(request.tokens) != request.prompt:
         raise FieldError("tokens", f"{len(request.tokens)} ids must be as many as prompt, {request.prompt}")
     if (request.blocks is None) != (request.block_tokens is None):

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from sim.errors import InputError
 
+MAX_SECONDS = 10**12  # 31,000 years; more is a slip
 MAX_TOKENS = 10**9  # a token count above this is a slip, and would overflow the arithmetic behind it
 
 
@@ -45,7 +46,7 @@ def text_seconds(field: str, text: str) -> float:
         value = float(text) if text.isascii() and "_" not in text else math.nan
     except ValueError:
         value = math.nan
-    if not (math.isfinite(value) and value >= 0):
+    if not 0 <= value <= MAX_SECONDS:
         raise FieldError(field, f"{shown(text)} must be a finite number of seconds, at least 0")
     return value
 
@@ -59,9 +60,8 @@ def count(field: str, value: object, least: int = 1, most: int = MAX_TOKENS) -> 
 
 def seconds(field: str, value: object) -> float:
     """A JSON number that is a finite time in seconds, at least 0."""
-    if type(value) is float or (type(value) is int and value <= 2**63):
-        if math.isfinite(value) and value >= 0:
-            return float(value)
+    if (type(value) is float or type(value) is int) and 0 <= value <= MAX_SECONDS:
+        return float(value)
     raise FieldError(field, f"{shown(value)} must be a finite number of seconds, at least 0")
 
 

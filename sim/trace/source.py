@@ -35,13 +35,23 @@ class Source:
         raise self.error("is empty: a trace needs at least one request")
 
 
+def shown_path(path: str) -> str:
+    """`path` as it may stand in a one-line message."""
+    return path if path.isprintable() else repr(path)
+
+
 def open_source(where: str) -> Source:
-    """Read `where` ("-" is standard input) to the end. Raises `InputError` when that cannot be done."""
+    """Read `where` ("-" is standard input) to the end.
+
+    Raises `FileNotFoundError` when there is no such file, `InputError` when it cannot be read.
+    """
     if where == STANDARD_INPUT:
         return source_from_bytes("standard input", "stdin", sys.stdin.buffer.read())
-    label = where if where.isprintable() else repr(where)
+    label = shown_path(where)
     try:
         data = Path(where).read_bytes()
+    except FileNotFoundError:
+        raise
     except IsADirectoryError:
         raise InputError(f"{label}: is a directory; name a file in it") from None
     except (OSError, ValueError) as error:  # ValueError: a null byte in the path
@@ -51,7 +61,7 @@ def open_source(where: str) -> Source:
 
 
 def source_from_bytes(label: str, name: str, data: bytes) -> Source:
-    """Unpack gzip (told by its first two bytes), decode UTF-8 with or without a byte-order mark, cut lines."""
+    """Unpack gzip (told by its first two bytes), decode UTF-8 with or without a byte-order mark."""
     if data.startswith(_GZIP_MAGIC):
         data = _unpacked(label, data)
     if data.startswith(_UTF16_MARKS):

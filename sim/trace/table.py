@@ -11,7 +11,7 @@ Column = tuple[str, ...]  # the names that a column goes by; the first is the us
 
 def header_cells(line: str) -> list[str]:
     """The column names in a header line."""
-    return [cell.strip() for cell in next(csv.reader([line]), [])]
+    return [cell.strip() for cells in csv.reader([line]) for cell in cells]
 
 
 def has_column(header: Sequence[str], column: Column) -> bool:
@@ -45,11 +45,10 @@ def _place(source: Source, line: int, header: list[str], column: Column, *, requ
     wanted = {name.lower() for name in column}
     found = [place for place, cell in enumerate(header) if cell.lower() in wanted]
     if len(found) > 1:
-        raise source.error("the column stands in the header twice; remove one", line=line, field=header[found[1]])
+        raise source.error("the header has the column twice; remove one", line=line, field=header[found[1]])
     if not found and required:
-        raise source.error(
-            f"the column is missing; the header has {', '.join(header)[:200]}", line=line, field=" or ".join(column)
-        )
+        problem = f"the column is missing; the header has {', '.join(header)[:200]}"
+        raise source.error(problem, line=line, field=" or ".join(column))
     return found[0] if found else None
 
 
@@ -57,11 +56,12 @@ def _rows(source: Source, header_line: int) -> Iterator[tuple[int, list[str]]]:
     """Rows below the header; blank lines are passed over."""
     reader = csv.reader(source.lines[header_line:], strict=True)
     while True:
+        start = header_line + reader.line_num + 1  # a quote that is not closed would end much later
         try:
             cells = next(reader)
         except StopIteration:
             return
         except csv.Error as error:
-            raise source.error(f"is not CSV: {error}", line=header_line + reader.line_num) from None
-        if cells:
-            yield header_line + reader.line_num, cells
+            raise source.error(f"is not CSV: {error}", line=start) from None
+        if len(cells) > 1 or (cells and cells[0].strip()):
+            yield start, cells

@@ -1,0 +1,5 @@
+"""`python -m app` is `pagelab`."""
+
+from app.cli import main
+
+main()

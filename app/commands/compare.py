@@ -1,0 +1,58 @@
+"""`pagelab compare`: the same trace simulated and really executed, and whether the two agree."""
+
+from dataclasses import replace
+from typing import Any
+
+import click
+from engine.agreement import agreement
+from engine.measure import measure
+from sim import Config, Run
+from sim import simulate as simulate_trace
+
+from app.commands.measure import ENGINE_DEFAULTS, engine_options
+from app.options import config_options, make_config, output_options, take_trace, trace_options
+from app.output import Output, progress
+
+DEFAULT_ALLOCATORS = ("max", "pow2", "oracle", "paged")
+
+
+@click.command(short_help="simulate and execute a trace, and hold the two against each other")
+@trace_options
+@click.option(
+    "--allocator", "allocators", multiple=True, help="max, pow2, oracle or paged; not given: all four"
+)
+@config_options(skip=("allocator",))
+@engine_options
+@output_options
+def compare(allocators: tuple[str, ...], backend: str, device: str, check: bool, **options: Any) -> int:
+    """Simulate TRACE and execute it with real tensors, on one schedule; exit code 1 when they differ.
+
+    The timing model drives the clock of both sides, so that the same requests meet in the same steps;
+    what the steps really took is reported beside it.
+    """
+    output = Output.take(options)
+    trace = take_trace(options)
+    configs = [make_config(options, allocator=a, **ENGINE_DEFAULTS) for a in allocators or DEFAULT_ALLOCATORS]
+    runs: list[Run] = []
+    verdicts: list[dict[str, Any]] = []
+    for config in configs:
+        with progress(
+            f"measure {config.allocator}", trace.num_requests, shown=output.shows_progress
+        ) as on_step:
+            measured = measure(
+                trace, config, backend=backend, device=device, clock="modelled", check=check, on_step=on_step
+            )
+        with progress(
+            f"simulate {config.allocator}", trace.num_requests, shown=output.shows_progress
+        ) as on_step:
+            simulated = simulate_trace(trace, pool_of(measured, config), check=check, on_step=on_step)
+        runs += [simulated, measured]
+        verdicts.append(agreement(simulated, measured))
+    output.write(runs, verdicts)
+    agree = all(row["first_difference"] is None for row in verdicts)
+    return 0 if agree else 1
+
+
+def pool_of(measured: Run, config: Config) -> Config:
+    """`config` with the pool that the engine really had: two pools of different size prove nothing."""
+    return replace(config, pool_tokens=measured.meta["engine"]["num_slots"], pool_blocks=None, memory=None)

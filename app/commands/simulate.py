@@ -1,0 +1,32 @@
+"""`pagelab simulate`: one trace, one simulated run for each allocator."""
+
+from typing import Any
+
+import click
+from sim import Run
+from sim import simulate as simulate_trace
+
+from app.options import config_options, make_config, output_options, take_trace, trace_options
+from app.output import Output, progress
+
+
+@click.command(short_help="simulate a trace under one or more allocators")
+@trace_options
+@click.option(
+    "--allocator", "allocators", multiple=True, help="max, pow2, oracle or paged; repeat it to compare"
+)
+@config_options(skip=("allocator",))
+@output_options
+def simulate(allocators: tuple[str, ...], check: bool, **options: Any) -> None:
+    """Simulate TRACE and report memory, waste and latency."""
+    output = Output.take(options)
+    trace = take_trace(options)
+    configs = [make_config(options, allocator=name) for name in allocators or ("paged",)]
+    runs: list[Run] = []
+    for config in configs:
+        with progress(
+            f"simulate {config.allocator}", trace.num_requests, shown=output.shows_progress
+        ) as on_step:
+            record = output.events is not None
+            runs.append(simulate_trace(trace, config, record=record, check=check, on_step=on_step))
+    output.write(runs)

@@ -1,0 +1,87 @@
+"""The report as one self-contained HTML page, and the files beside it."""
+
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import orjson
+from jinja2 import Environment, FileSystemLoader, select_autoescape
+from sim import Run
+from sim.ledger import CLASSES
+
+from app.files import write_file, write_text
+from app.plots import as_png, as_svg, ledger_bars, ledger_timelines
+
+MEANINGS = {
+    "live": "hold keys and values that a running sequence will read",
+    "reserved": "are held and empty; their owner will fill them",
+    "internal": "are held to no use: never filled (over-reservation, the tail of a last block)",
+    "rounding": "are held only because the placement rounds up",
+    "cached": "hold finished keys and values that a prefix hit could use",
+    "external": "are free, and enough in total for the next request, but not in one piece",
+    "free": "are free otherwise",
+}
+
+
+def write_report(folder: Path, document: dict[str, Any], runs: list[Run]) -> Path:
+    """Writes report.html, report.json and ledger.png into `folder`; returns the page's path."""
+    bars = ledger_bars(document)
+    page = render(document, as_svg(bars), as_svg(ledger_timelines(runs)))
+    write_file(
+        folder / "report.json", lambda out: _write(out, orjson.dumps(document, option=orjson.OPT_INDENT_2))
+    )
+    write_file(folder / "ledger.png", lambda out: _write(out, as_png(bars)))
+    write_text(folder / "report.html", page)
+    return folder / "report.html"
+
+
+def render(document: dict[str, Any], bars_svg: str, timelines_svg: str) -> str:
+    """The page as text. Everything that comes from a trace is escaped."""
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"), autoescape=select_autoescape()
+    )
+    return environment.get_template("report.html.j2").render(
+        document=document,
+        classes=CLASSES,
+        meanings=MEANINGS,
+        verdict=verdict(document["runs"]),
+        settings=settings(document["runs"]),
+        versions=versions(),
+        bars_svg=bars_svg,
+        timelines_svg=timelines_svg,
+    )
+
+
+def verdict(runs: list[dict[str, Any]]) -> str:
+    """The one sentence to remember: the waste of each allocator, worst first."""
+    sources = {run["source"] for run in runs}
+    chosen = [run for run in runs if run["source"] == ("measured" if "measured" in sources else "simulated")]
+    ranked = sorted(chosen, key=lambda run: run["waste_percent"], reverse=True)
+    wastes = ", ".join(f"{run['allocator']} wastes {run['waste_percent']:.1f} %" for run in ranked)
+    return f"Of the memory in use, {wastes} ({ranked[0]['source']})."
+
+
+def settings(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """The dials that all runs share; what differs between them (the allocator) is in the table."""
+    first = runs[0]["config"]
+    return {
+        name: value for name, value in first.items() if all(run["config"].get(name) == value for run in runs)
+    }
+
+
+def versions() -> dict[str, str]:
+    """What made the numbers: software and machine kind."""
+    found = {"python": platform.python_version(), "system": f"{platform.system()} {platform.machine()}"}
+    found["processors"] = str(os.cpu_count())
+    for package in ("pagelab", "numpy", "numba", "torch", "triton", "matplotlib"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "not installed"
+    return found
+
+
+def _write(out: Any, data: bytes) -> None:
+    out.write(data)

@@ -1,0 +1,135 @@
+"""Command-line options made from `sim.Config`: one option a field, with its help and its choices."""
+
+import types
+import typing
+from collections.abc import Callable, Iterable
+from dataclasses import Field, fields
+from typing import Any
+
+import click
+from sim import Config, Trace
+
+Command = Callable[..., Any]
+
+
+def config_options(
+    *, only: Iterable[str] | None = None, skip: Iterable[str] = ()
+) -> Callable[[Command], Command]:
+    """Adds an option for each field of `Config`; one that is not given is passed as None."""
+
+    def decorate(command: Command) -> Command:
+        hints = typing.get_type_hints(Config)
+        chosen = [f for f in fields(Config) if (only is None or f.name in only) and f.name not in skip]
+        for item in reversed(chosen):
+            command = _option(item, hints[item.name])(command)
+        return command
+
+    return decorate
+
+
+def _option(item: Field[Any], hint: Any) -> Callable[[Command], Command]:
+    flag = "--" + item.name.replace("_", "-")
+    help_text = describe(item)
+    if hint is bool:
+        return click.option(flag, item.name, is_flag=True, default=None, help=help_text)
+    kind = next(kind for kind in (typing.get_args(hint) or (hint,)) if kind is not types.NoneType)
+    return click.option(flag, item.name, type=kind, default=None, help=help_text)
+
+
+def describe(item: Field[Any]) -> str:
+    """Help of one dial: what it is, its unit, its choices and its default."""
+    choices = item.metadata["choices"]
+    parts = [item.metadata["help"]]
+    if item.metadata["unit"]:
+        parts.append(f"[{item.metadata['unit']}]")
+    if choices:
+        parts.append(f"({' | '.join(choices())})")
+    if item.default not in (None, False):
+        parts.append(f"(default {item.default})")
+    return " ".join(parts)
+
+
+def trace_options(command: Command) -> Command:
+    """Adds TRACE and the options that cut or scale it."""
+    decorators = [
+        click.argument("trace_name", metavar="TRACE"),
+        click.option(
+            "--format",
+            "trace_format",
+            default=None,
+            help="format of TRACE, where it is not told by its content",
+        ),
+        click.option(
+            "--rate", type=float, default=None, help="requests/s, for a TRACE that has lengths only"
+        ),
+        click.option(
+            "--spread", type=float, default=None, help="spread arrivals that come in lumps over S seconds"
+        ),
+        click.option("--first", type=int, default=None, help="only the first N requests"),
+        click.option("--rate-scale", type=float, default=None, help="arrivals come X times as fast"),
+        click.option(
+            "--max-total", type=int, default=None, help="drop requests of more than N prompt + output tokens"
+        ),
+        click.option(
+            "--between",
+            nargs=2,
+            type=float,
+            default=None,
+            metavar="T0 T1",
+            help="only arrivals in [T0, T1) s",
+        ),
+    ]
+    for decorator in reversed(decorators):
+        command = decorator(command)
+    return command
+
+
+def output_options(command: Command) -> Command:
+    """Adds what a run may write, and where."""
+    decorators = [
+        click.option(
+            "--json", "as_json", is_flag=True, help="one JSON document on standard output, nothing else"
+        ),
+        click.option(
+            "--events", type=click.Path(dir_okay=False), help="write the event log, one JSON object a line"
+        ),
+        click.option("--series", type=click.Path(dir_okay=False), help="write one CSV row a step"),
+        click.option(
+            "--out", type=click.Path(file_okay=False), help="folder for report.html, report.json and plots"
+        ),
+        click.option("--quiet", is_flag=True, help="no progress, no table"),
+        click.option("--check", is_flag=True, help="verify the allocator's books after every step"),
+    ]
+    for decorator in reversed(decorators):
+        command = decorator(command)
+    return command
+
+
+def take_trace(options: dict[str, Any]) -> Trace:
+    """Removes from `options` what `trace_options` added and returns the trace they ask for.
+
+    The rate is scaled first, then long requests and other times are dropped; `--first` counts what is left.
+    """
+    trace = Trace.read(
+        options.pop("trace_name"),
+        format=options.pop("trace_format"),
+        rate=options.pop("rate"),
+        spread_s=options.pop("spread"),
+        seed=options.get("seed") or 0,
+    )
+    rate_scale, max_total = options.pop("rate_scale"), options.pop("max_total")
+    between, first = options.pop("between"), options.pop("first")
+    if rate_scale is not None:
+        trace = trace.scale_rate(rate_scale)
+    if max_total is not None:
+        trace = trace.max_total(max_total)
+    if between is not None:
+        trace = trace.between(*between)
+    if first is not None:
+        trace = trace.first(first)
+    return trace
+
+
+def make_config(given: dict[str, Any], **defaults: Any) -> Config:
+    """A config of the options that were given, over `defaults`, over `Config`'s own."""
+    return Config(**{**defaults, **{name: value for name, value in given.items() if value is not None}})

@@ -1,0 +1,240 @@
+"""One or two finished runs as the one JSON document that a player draws without asking again.
+
+    trace      name, requests
+    requests   [[id, prompt, max_tokens, output], ...]    a request's number is its place here
+    clock      time: seconds of each moment; frames: for each side, the frame shown at each moment
+    start      the moment to open at: where the sides differ most
+    verdict    one sentence with the numbers of the reports
+    sides      for each run what `encode_side` says
+
+Frames and deltas are explained in `app.deltas`. Policy stays on this side: a player folds and paints.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import groupby, pairwise
+from operator import attrgetter
+from typing import Any
+
+from sim import InputError, Run, __version__
+from sim.events import Event, Kind
+from sim.ledger import CLASSES
+from sim.replay import State
+
+from app.deltas import KEYFRAME_FRAMES, Delta, DeltaEncoder
+
+FORMAT = 1
+MAX_EVENTS = 1_000_000
+INTERESTING = (
+    Kind.REJECT, Kind.ADMIT, Kind.PREEMPT, Kind.SWAP_OUT, Kind.SWAP_IN,
+    Kind.FORK, Kind.COPY, Kind.EVICT, Kind.MOVE, Kind.ROLLBACK, Kind.FINISH,
+)  # fmt: skip
+ALARMING = (Kind.PREEMPT, Kind.REJECT)
+COLUMNS = ("step", "batch", "tokens", "running", "waiting", "swapped", *CLASSES)
+UNSAID = (Kind.DECODE, Kind.STEP)  # the frame's numbers say it already
+
+Json = dict[str, Any]
+
+
+def replay_payload(runs: Sequence[Run]) -> Json:
+    """The replay of `runs`, side by side on one clock. All must have served the same requests.
+
+    Raises InputError for runs of different traces, without events, or too long to be drawn.
+    """
+    trace = runs[0].trace
+    for run in runs:
+        if run.trace.requests != trace.requests:
+            raise InputError(f"{run.trace.name} beside {trace.name}: two sides must serve the same requests")
+        if not run.num_steps or not run.events:
+            raise InputError(f"{run.config.allocator} ran no step: there is nothing to replay")
+        if len(run.events) > MAX_EVENTS:
+            raise InputError(
+                f"{len(run.events):,} events under {run.config.allocator}: a replay draws {MAX_EVENTS:,} at "
+                "most; take fewer requests"
+            )
+    sides, times = zip(*(encode_side(run) for run in runs), strict=True)
+    moments, frames = merge_clocks(times)
+    return {
+        "format": FORMAT,
+        "pagelab": __version__,
+        "trace": {"name": trace.name, "requests": trace.num_requests},
+        "requests": [[one.id, one.prompt, one.max_tokens, one.output] for one in trace.requests],
+        "clock": {"time": [round(time, 6) for time in moments], "frames": frames},
+        "start": _opening_moment(sides, frames),
+        "verdict": verdict(runs),
+        "sides": list(sides),
+    }
+
+
+def encode_side(run: Run) -> tuple[Json, list[float]]:
+    """One run for the player, and the time in seconds of each of its frames.
+
+    `cell_slots` is the size of a cell, 0 where each has its own. `columns` has a number for each frame;
+    ledger classes that stay 0 are left out. `said` is what happened: [[kind, request, why], ...] a frame.
+    `marks` are frames worth stopping at, `alarms` those with a preemption or a rejection.
+    """
+    frames = _Frames(run)
+    starts = (run.series.column("time") - run.series.column("duration")).tolist()
+    ends = run.series.column("time").tolist()
+    state = State()
+    frames.rest(state, step=0, time=starts[0])
+    for step, group in groupby(run.events, key=attrgetter("step")):
+        for event in group:
+            state.apply(event)
+            frames.hear(event)
+            if event.kind is Kind.STEP:
+                frames.show(state, event)
+        if step >= len(starts) or starts[step] > ends[step - 1]:  # the pool is empty until the next step
+            frames.rest(state, step=min(step, len(starts)), time=state.time)
+    return {**_describe(run), **frames.as_json()}, frames.times
+
+
+class _Frames:
+    """The frames of one run, in the making. `hear` every event, then `show` or `rest` makes a picture."""
+
+    def __init__(self, run: Run) -> None:
+        self.times: list[float] = []
+        self._pool = int(run.series.column("pool")[0])
+        self._encoder = DeltaEncoder(
+            {one.id: one.final_tokens for one in run.trace.requests}, cell_slots(run) or run.config.block_size
+        )
+        self._before = State()
+        self._touched: dict[str, None] = {}  # a set that keeps the order of events
+        self._deltas: list[Delta] = []
+        self._keyframes: list[Delta] = []
+        self._said: list[list[list[Any]]] = []
+        self._kinds: dict[int, set[Kind]] = defaultdict(set)
+        self._columns: dict[str, list[int]] = {name: [] for name in COLUMNS}
+        self._unsaid: list[list[Any]] = []
+        self._unseen: set[Kind] = set()
+
+    def hear(self, event: Event) -> None:
+        """Takes note of an event. What happens after a step's picture is told with that step."""
+        if event.request is None:
+            return
+        self._touched[event.request] = None
+        if event.kind in UNSAID:
+            return
+        is_epilogue = self._said and event.step == self._columns["step"][-1]
+        number = self._encoder.numbers[event.request]
+        (self._said[-1] if is_epilogue else self._unsaid).append([event.kind, number, event.why])
+        (self._kinds[len(self._said) - 1] if is_epilogue else self._unseen).add(event.kind)
+
+    def show(self, state: State, step: Event) -> None:
+        """The picture after a step's writes."""
+        changes = step.changes
+        self._add(state, step.time, {"step": step.step, **changes, **changes["ledger"]})
+
+    def rest(self, state: State, *, step: int, time: float) -> None:
+        """The picture while nothing is to do: all memory is free."""
+        self._add(state, time, {"step": step, "free": self._pool})
+
+    def _add(self, state: State, time: float, numbers: Json) -> None:
+        after = state.copy()
+        if len(self.times) % KEYFRAME_FRAMES == 0:
+            self._keyframes.append(self._encoder.keyframe(after))
+        self._deltas.append(self._encoder.delta(self._before, after, self._touched))
+        self._kinds[len(self.times)] |= self._unseen
+        self._said.append(self._unsaid)
+        self.times.append(time)
+        for name, column in self._columns.items():
+            column.append(numbers.get(name, 0))
+        self._before, self._touched, self._unsaid, self._unseen = after, {}, [], set()
+
+    def as_json(self) -> Json:
+        """What the player gets of the frames."""
+        return {
+            "columns": {name: column for name, column in self._columns.items() if any(column)},
+            "deltas": self._deltas,
+            "keyframes": self._keyframes,
+            "said": self._said,
+            "marks": self._frames_with(INTERESTING),
+            "alarms": self._frames_with(ALARMING),
+        }
+
+    def _frames_with(self, kinds: tuple[Kind, ...]) -> list[int]:
+        return sorted(frame for frame, seen in self._kinds.items() if not seen.isdisjoint(kinds))
+
+
+def cell_slots(run: Run) -> int:
+    """Slots of a cell of this run: of a block, or 0 where every cell is a range of its own length."""
+    return run.config.block_size if run.config.allocator == "paged" else 0
+
+
+def side_name(run: Run) -> str:
+    """How a sentence calls a side."""
+    name = run.config.allocator
+    return name if name in ("paged", "virtual") else f"contiguous ({name})"
+
+
+def _describe(run: Run) -> Json:
+    config, report = run.config, run.report()
+    how = f"blocks of {config.block_size} tokens, on demand"
+    if not cell_slots(run):
+        how = f"one range for each request, {config.placement} placement"
+    return {
+        "name": side_name(run),
+        "about": how,
+        "source": run.source,
+        "clock": run.clock,
+        "cell_slots": cell_slots(run),
+        "pool": int(run.series.column("pool")[0]),
+        "summary": {
+            "waste_percent": round(report["waste_percent"], 3),
+            "batch_mean": round(report["batch"]["mean"], 3),
+            "time_s": round(run.time_s, 6),
+            "preemptions": run.num_preemptions,
+            "rejected": report["requests"]["rejected"],
+        },
+    }
+
+
+def verdict(runs: Sequence[Run]) -> str:
+    """What the two reports say about each other, in one sentence a reader can quote."""
+    reports = [run.report() for run in runs]
+    names = [side_name(run) for run in runs]
+    if len(set(names)) < len(names):
+        names = [f"{name}, {run.source}" for name, run in zip(names, runs, strict=True)]
+    wastes = [f"{name} wastes {one['waste_percent']:.1f} %" for name, one in zip(names, reports, strict=True)]
+    means = [f"{one['batch']['mean']:.1f}" for one in reports]
+    ends = [f"{run.time_s:.4g} s" for run in runs]
+    text = ", ".join(wastes)
+    return (
+        f"{text[0].upper()}{text[1:]} of the memory it takes: {' against '.join(means)} requests run at a "
+        f"time on average, and all is done after {' against '.join(ends)}."
+    )
+
+
+def merge_clocks(times: Sequence[list[float]]) -> tuple[list[float], list[list[int]]]:
+    """One clock for several lists of frames: its moments, and the frame each list shows at each moment.
+
+    Frames of one list may share a time (a step's picture, then the empty pool): each gets its moment. The
+    first moment shows frame 0 of every list, though one may start later.
+    """
+    arrivals: list[tuple[float, int, int]] = []  # (time, how many of this list came before at it, list)
+    for side, own in enumerate(times):
+        rank = 0
+        for before, time in pairwise(own):
+            rank = rank + 1 if time == before else 0
+            arrivals.append((time, rank, side))
+    moments = [min(own[0] for own in times)]
+    frames = [[0] for _ in times]
+    for _, group in groupby(sorted(arrivals), key=lambda arrival: arrival[:2]):
+        together = list(group)
+        moments.append(together[0][0])
+        for shown in frames:
+            shown.append(shown[-1])
+        for _, _, side in together:
+            frames[side][-1] += 1
+    return moments, frames
+
+
+def _opening_moment(sides: Sequence[Json], frames: list[list[int]]) -> int:
+    """The first moment at which the sides differ most in slots taken but not live; of one side, its worst."""
+    idle: list[list[int]] = []
+    for side, shown in zip(sides, frames, strict=True):
+        classes = [side["columns"].get(name, []) for name in ("live", "free")]
+        taken = [side["pool"] - sum(column[frame] for column in classes if column) for frame in shown]
+        idle.append(taken)
+    gaps = [max(values) - (min(values) if len(values) > 1 else 0) for values in zip(*idle, strict=True)]
+    return gaps.index(max(gaps))
