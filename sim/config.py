@@ -12,14 +12,17 @@ from sim.alloc import (
     KVAllocator,
     PagedAllocator,
 )
-from sim.cache import PREFIX_CACHES
+from sim.cache import EVICTIONS, PREFIX_CACHES
 from sim.errors import InputError, unknown_name
 from sim.events import Sink
 from sim.hardware import HARDWARE
-from sim.models import KV_DTYPES, MODELS, ModelSpec, get_model, parse_bytes
+from sim.horizon import HeavyHitters, Horizon, KeepAll, SlidingWindow
+from sim.models import KV_DTYPES, MODELS, ModelSpec, get_model, parse_bytes, parse_rate
+from sim.refusals import refuse_combinations
 from sim.victims import VICTIMS
 
 PAPER_POOL_TOKENS = 15_728  # OPT-13B on an A100-40GB, paper Table 1: 15.7K slots, 983 blocks of 16
+USUAL_ACCEPTANCE = 0.7
 
 
 def dial(default: Any, help: str, *, choices: Callable[[], list[str]] | None = None, unit: str = "") -> Any:
@@ -66,6 +69,24 @@ class Config:
     prefix_cache: str = dial(
         "off", "how finished blocks are found again", choices=lambda: ["off", *PREFIX_CACHES]
     )
+    eviction: str | None = dial(
+        None, "which cached block goes first; if not given, lru", choices=lambda: list(EVICTIONS)
+    )
+    window: int | None = dial(
+        None, "sliding window: a query reads the last W tokens, its own included", unit="W"
+    )
+    sinks: int | None = dial(None, "attention sinks: --window also reads the first S tokens", unit="S")
+    keep_recent: int | None = dial(
+        None, "heavy hitters: a query reads the last R tokens and --keep-heavy older ones", unit="R"
+    )
+    keep_heavy: int | None = dial(None, "older tokens that --keep-recent keeps: the heaviest H", unit="H")
+    speculate: int = dial(0, "speculative decoding: drafts of a decode step", unit="K")
+    accept: float | None = dial(
+        None, "chance that a draft is right if those before it are; if not given, 0.7", unit="0..1"
+    )
+    link: str | None = dial(
+        None, "bandwidth to host memory, each way; if not given, the hardware's", unit="25GB/s"
+    )
     timing: str = dial(
         "roofline", "how long a step takes: unit (1 s), roofline, or a FILE from a calibration"
     )
@@ -74,8 +95,9 @@ class Config:
     def __post_init__(self) -> None:
         for item in fields(self):
             choices = item.metadata["choices"]
-            if choices and getattr(self, item.name) not in choices():
-                raise unknown_name(item.name.replace("_", " "), str(getattr(self, item.name)), choices())
+            value = getattr(self, item.name)
+            if choices and value is not None and value not in choices():
+                raise unknown_name(item.name.replace("_", " "), str(value), choices())
         self._check_counts()
         self._check_combinations()
         if self.num_pool_tokens < 1 or (self.allocator == "paged" and self.num_pool_blocks < 1):
@@ -86,7 +108,9 @@ class Config:
 
     def _check_counts(self) -> None:
         at_least_one = ("block_size", "max_len", "max_seqs", "pool_tokens", "pool_blocks", "max_batch_tokens")
-        for name, least in [*((name, 1) for name in at_least_one), ("swap_blocks", 0)]:
+        at_least_one += ("window", "keep_recent")
+        at_least_zero = ("swap_blocks", "sinks", "keep_heavy", "speculate")
+        for name, least in [*((name, 1) for name in at_least_one), *((name, 0) for name in at_least_zero)]:
             value = getattr(self, name)
             if value is not None and value < least:
                 usual = " (16 is usual)" if name == "block_size" else ""
@@ -95,6 +119,10 @@ class Config:
             raise InputError(
                 f"watermark {self.watermark}: a share of the pool, at least 0 and below 1 (0.01 is usual)"
             )
+        if self.accept is not None and not 0.0 <= self.accept <= 1.0:
+            raise InputError(f"accept {self.accept}: a probability, from 0 to 1 (0.7 is usual)")
+        if self.link is not None:
+            parse_rate(self.link)
 
     def _check_combinations(self) -> None:
         given = [name for name in ("pool_tokens", "pool_blocks", "memory") if getattr(self, name) is not None]
@@ -103,13 +131,14 @@ class Config:
             raise InputError(f"{options}: each sets the size of the pool; give one of them")
         if self.step_rule == "prefill-first" and self.chunked_prefill:
             raise InputError(
-                "--step-rule prefill-first with --chunked-prefill: chunks exist to share a step with decodes, "
-                "which prefill-first forbids; drop one of them"
+                "--step-rule prefill-first with --chunked-prefill: chunks exist to share a step with "
+                "decodes, which prefill-first forbids; drop one of them"
             )
         if self.swap_blocks is not None and self.preempt != "swap":
             raise InputError(
                 "--swap-blocks without --preempt swap: recompute uses no host memory; add --preempt swap"
             )
+        refuse_combinations(self)
 
     @property
     def spec(self) -> ModelSpec:
@@ -144,6 +173,20 @@ class Config:
             return 0
         return self.num_pool_blocks if self.swap_blocks is None else self.swap_blocks
 
+    @property
+    def acceptance(self) -> float:
+        """Chance that a draft is right if those before it are."""
+        return USUAL_ACCEPTANCE if self.accept is None else self.accept
+
+    @property
+    def horizon(self) -> Horizon:
+        """Which stored tokens later queries still read."""
+        if self.window is not None:
+            return SlidingWindow(self.window, self.sinks or 0)
+        if self.keep_recent is not None:
+            return HeavyHitters(self.keep_recent, self.keep_heavy or 0, self.seed)
+        return KeepAll()
+
     def make_allocator(self, log: Sink) -> KVAllocator:
         """The allocator that this config names, with an empty pool."""
         if self.allocator in RESERVATIONS:
@@ -158,6 +201,9 @@ class Config:
             num_host_blocks=self.num_host_blocks,
             watermark=self.watermark,
             cache=None if self.prefix_cache == "off" else PREFIX_CACHES[self.prefix_cache](),
+            eviction=self.eviction or "lru",
+            horizon=self.horizon,
+            max_chunk=self.token_budget if self.chunked_prefill else None,
         )
 
     def as_json(self) -> dict[str, Any]:

@@ -7,18 +7,27 @@ The fields of each kind (all optional ones live in `changes`):
     arrive    prompt, max_tokens
     reject    needed, available            (slots or blocks, named in `why`)
     admit     tokens                       input tokens to prefill
-    alloc     blocks                       paged: physical ids appended to the block table
+    hit       blocks, tokens               the block table starts with these; -1 is a hole
+    alloc     blocks                       paged: physical ids appended to the block table, -1 is a hole
               slots, reserved              contiguous: [start, length] placed, of which `reserved` asked for
     prefill   tokens, stored, emitted      a prompt or a chunk of it; state after the step
     decode    stored, emitted              one token; state after the step
+              drafts, accepted             when it speculated: `accepted` + 1 tokens
+    rollback  drafts, accepted, positions  tokens [start, stop) of the sequence are no longer stored
+    fork      parent, blocks               the sequence's block table is this now
+    copy      source, destination, place, tokens      the shared block at `place` of the table was copied
+    evict     blocks                       their cached content is lost; an `alloc` of them follows
     preempt   mode, stored, emitted        recompute or swap; state that is given up
     swap_out  blocks, host_blocks          copies device to host; a `free` of the same blocks follows
     swap_in   blocks, host_blocks          copies host to device; an `alloc` of the same blocks came before
     free      blocks | slots               released, in the order in which they enter the free list
+              cached, shared               those of them that can be found again; those that others still hold
+              places                       only these places of the table become holes; the rest stays
     finish    emitted
     step      duration, tokens, batch, running, waiting, swapped, ledger   closes the step
 
-`alloc` and `free` alone define block tables; `swap_*` move data and change no table.
+Of several sequences, `sequence` says which is meant. `alloc`, `hit`, `fork`, `copy` and `free` define block
+tables; `swap_*` move data and change no table.
 Order is `(time, step, phase, serial)`: serial is the place in the log. Memory events of a step carry
 the time at which it starts, `prefill`, `decode`, `step`, `finish` the time at which it ends.
 """

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, fields
 
+from sim.alloc import Usage
 from sim.scheduler import Scheduler
 
 
@@ -44,10 +45,10 @@ def waste_percent(pool: float, live: float, free: float) -> float:
     return 100.0 * (1.0 - live / (pool - free)) if pool > free else 0.0
 
 
-def take_ledger(scheduler: Scheduler) -> Ledger:
-    """The ledger of this moment, from what running sequences hold and have stored."""
+def take_ledger(scheduler: Scheduler, usage: Usage | None = None) -> Ledger:
+    """The ledger of this moment, from what running sequences hold and have stored (their `usage`)."""
     allocator = scheduler.allocator
-    usage = allocator.usage(scheduler.running)
+    usage = usage or allocator.usage(scheduler.running)
     cached = allocator.num_cached_slots
     available = allocator.num_free_slots - cached
     head = scheduler.waiting[0] if scheduler.waiting else None

@@ -194,3 +194,10 @@ def parse_bytes(text: str) -> int:
     if size.denominator != 1 or size < 1:
         raise InputError(f"size {text!r}: is {float(size):g} bytes; must be a whole number of at least 1")
     return int(size)
+
+
+def parse_rate(text: str) -> int:
+    """Whole bytes per second in `text`, such as `25GB/s`. Raises `InputError` for anything else."""
+    if not text.strip().endswith("/s"):
+        raise InputError(f"rate {text[:40]!r}: must be a size per second such as 25GB/s")
+    return parse_bytes(text.strip().removesuffix("/s"))

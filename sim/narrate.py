@@ -41,14 +41,18 @@ class Narrator:
         why = f"{num_tokens} tokens to prefill{cached}{again}; {num_now} now, of a budget of {budget}"
         self._emit(Kind.ADMIT, group, why, tokens=num_tokens, hit=hit)
 
-    def progress(self, chunk: Chunk) -> None:
-        """A chunk was executed."""
+    def progress(self, chunk: Chunk, accepted: int) -> None:
+        """A chunk was executed, and `accepted` of its drafts hold."""
         sequence = chunk.sequence
         state: dict[str, Any] = {"stored": sequence.stored, "emitted": sequence.emitted}
         if chunk.group.request.width > 1:
             state["sequence"] = sequence.index
         if not chunk.is_prefill:
-            self._emit(Kind.DECODE, chunk.group, f"emits token {sequence.emitted}", **state)
+            why = f"emits token {sequence.emitted}"
+            if chunk.num_drafts:
+                why = f"emits {accepted + 1} tokens: {accepted} of {chunk.num_drafts} drafts accepted"
+                state |= {"drafts": chunk.num_drafts, "accepted": accepted}
+            self._emit(Kind.DECODE, chunk.group, why, **state)
             return
         rest = (
             f"emits token {sequence.emitted}"
@@ -57,6 +61,15 @@ class Narrator:
         )
         why = f"tokens {chunk.start} to {chunk.context - 1} of its input stored; {rest}"
         self._emit(Kind.PREFILL, chunk.group, why, tokens=chunk.num_tokens, **state)
+
+    def rollback(self, chunk: Chunk, accepted: int) -> None:
+        """Drafts were rejected: their slots are empty again, in blocks that stay with the sequence."""
+        rejected = chunk.num_drafts - accepted
+        why = f"{rejected} of {chunk.num_drafts} drafts rejected, their slots are empty again"
+        positions = [chunk.context - rejected, chunk.context]
+        self._emit(
+            Kind.ROLLBACK, chunk.group, why, drafts=chunk.num_drafts, accepted=accepted, positions=positions
+        )
 
     def shortage(
         self, needy: SequenceGroup, victim: SequenceGroup, short: Short, unit: str, victim_rule: str

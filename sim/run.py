@@ -13,6 +13,7 @@ from sim.report import report_run
 from sim.request import SequenceGroup
 from sim.series import Series
 from sim.trace import Trace
+from sim.work import Work
 
 
 @dataclass(kw_only=True)
@@ -33,7 +34,7 @@ class Run:
     time_s: float
     idle_s: float
     num_preemptions: int
-    num_lost_tokens: int
+    work: Work
     traffic: Traffic
     peak_slots: int
     table_bytes: int

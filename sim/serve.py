@@ -8,6 +8,7 @@ from sim.clock import to_ps, to_s
 from sim.config import Config
 from sim.events import EventLog, Kind, NullLog, Sink
 from sim.ledger import take_ledger
+from sim.refusals import refuse_request
 from sim.request import SequenceGroup
 from sim.run import Run
 from sim.scheduler import Scheduler
@@ -60,7 +61,12 @@ def serve(
     check: bool = False,
     on_step: OnStep | None = None,
 ) -> Run:
-    """Serves the whole trace with one executor. Idle time is jumped over, never waited for."""
+    """Serves the whole trace with one executor. Idle time is jumped over, never waited for.
+
+    Raises InputError when a request asks for what the config excludes.
+    """
+    for request in trace.requests:
+        refuse_request(request, config)
     allocator = config.make_allocator(log)
     scheduler = Scheduler(config, allocator, log)
     groups = [SequenceGroup(request, order) for order, request in enumerate(trace.requests)]
@@ -110,7 +116,7 @@ def serve(
         time_s=to_s(now_ps),
         idle_s=to_s(idle_ps),
         num_preemptions=scheduler.num_preemptions,
-        num_lost_tokens=scheduler.num_lost_tokens,
+        work=scheduler.work,
         traffic=allocator.traffic,
         peak_slots=peak_slots,
         table_bytes=table_bytes,
@@ -119,6 +125,7 @@ def serve(
 
 
 def _row(scheduler: Scheduler, batch: Batch, time: float, duration_ps: int) -> Row:
+    usage = scheduler.allocator.usage(scheduler.running)
     return Row(
         step=batch.step,
         time=time,
@@ -128,7 +135,9 @@ def _row(scheduler: Scheduler, batch: Batch, time: float, duration_ps: int) -> R
         running=len(scheduler.running),
         waiting=len(scheduler.waiting),
         swapped=len(scheduler.swapped),
-        ledger=take_ledger(scheduler),
+        ledger=take_ledger(scheduler, usage),
+        blocks=usage.blocks,
+        table_entries=usage.table_entries,
     )
 
 

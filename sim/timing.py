@@ -10,7 +10,7 @@ from sim.batch import Batch
 from sim.config import Config
 from sim.errors import InputError
 from sim.hardware import Hardware, get_hardware
-from sim.models import ModelSpec
+from sim.models import ModelSpec, parse_rate
 
 
 class TimingModel(Protocol):
@@ -33,7 +33,8 @@ class RooflineTiming:
     flops = 2 x parameters x tokens + 4 x layers x heads x head_dim x (query, key) pairs
     bytes = weights + KV bytes per token x (tokens read by attention + tokens written)
 
-    Swapped blocks cross the host link and copied tokens are read and written once, before the step.
+    Swapped blocks cross the host link and copied tokens are read and written once, before the step. Under a
+    window a query reads no more than the window and the sinks, so context and pairs stop growing.
     Source: Williams, Waterman, Patterson, "Roofline", CACM 2009, on the decoder's matrix products.
     """
 
@@ -41,6 +42,7 @@ class RooflineTiming:
     hardware: Hardware
     kv_dtype: str
     block_size: int
+    link_bytes_per_s: int | None = None  # in place of the hardware's
 
     def seconds(self, batch: Batch) -> float:
         spec, device = self.spec, self.hardware
@@ -49,9 +51,14 @@ class RooflineTiming:
         flops = 2 * spec.num_parameters * batch.num_tokens + attention
         read = spec.weights_bytes() + kv_bytes * (batch.num_context_tokens + batch.num_tokens)
         step = max(flops / device.flops_per_s, read / device.bandwidth_bytes_per_s)
-        swapped = kv_bytes * self.block_size * batch.num_swapped_blocks / device.link_bytes_per_s
+        swapped = kv_bytes * self.block_size * batch.num_swapped_blocks / self.link
         copied = 2 * kv_bytes * batch.num_copied_tokens / device.bandwidth_bytes_per_s
         return step + swapped + copied
+
+    @property
+    def link(self) -> int:
+        """Bytes per second between device and host, one direction."""
+        return self.hardware.link_bytes_per_s if self.link_bytes_per_s is None else self.link_bytes_per_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,5 +108,7 @@ def make_timing(config: Config) -> TimingModel:
     if config.timing == "unit":
         return UnitTiming()
     if config.timing == "roofline":
-        return RooflineTiming(config.spec, get_hardware(config.hardware), config.kv_dtype, config.block_size)
+        link = None if config.link is None else parse_rate(config.link)
+        hardware = get_hardware(config.hardware)
+        return RooflineTiming(config.spec, hardware, config.kv_dtype, config.block_size, link)
     return LinearTiming.read(Path(config.timing))

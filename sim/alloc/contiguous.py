@@ -107,6 +107,9 @@ class ContiguousAllocator:
         assert sequence.stored + num_tokens <= length, f"{sequence.name} outgrew its reservation of {length}"
         return GRANTED
 
+    def settle(self, sequence: Sequence, before: int, *, was_prefilling: bool) -> None:
+        raise AssertionError("windows and drafts are refused for contiguous ranges: they need blocks")
+
     def fork(self, group: SequenceGroup) -> None:
         for sequence in group.sequences[1:]:
             self._copy(group.sequences[0], sequence)
