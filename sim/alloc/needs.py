@@ -3,7 +3,7 @@
 from collections import Counter
 
 from sim.horizon import Horizon, SlidingWindow
-from sim.request import Request, SequenceGroup
+from sim.request import Request, Sequence, SequenceGroup
 from sim.tables import HOLE, real
 
 
@@ -45,9 +45,18 @@ class BlockNeeds:
         writers: Counter[int] = Counter()
         for sequence, table, num_tokens in zip(group.active, tables, tokens, strict=True):
             num_new += max(0, self.blocks_for(sequence.stored + num_tokens) - len(table))
-            place, offset = divmod(sequence.stored, self.block_size)
-            writers.update([table[place]] if offset and num_tokens else [])
+            if num_tokens and self.may_diverge(sequence):
+                writers[table[sequence.stored // self.block_size]] += 1
         return num_new + sum(count - 1 for count in writers.values())
+
+    def may_diverge(self, sequence: Sequence) -> bool:
+        """Whether the next token goes into a begun block of which other owners may want something else.
+
+        Of a block that the prompt fills all owners want the same: it is shared before it is full only by
+        sequences that came back from a preemption together, and the first of them fills it for all.
+        """
+        place, offset = divmod(sequence.stored, self.block_size)
+        return offset > 0 and place >= sequence.request.prompt // self.block_size
 
     def dropped_places(self, request: Request, table: list[int], before: int, after: int) -> list[int]:
         """Logical blocks that are still held though all their tokens are dropped, the last one first.

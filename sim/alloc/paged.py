@@ -128,7 +128,7 @@ class PagedAllocator:
         if not num_tokens:
             return GRANTED
         place, offset = divmod(sequence.stored, self.block_size)
-        must_copy = offset > 0 and self.device.num_refs[table[place]] > 1
+        must_copy = self._needs.may_diverge(sequence) and self.device.num_refs[table[place]] > 1
         needed = max(0, self._needs.blocks_for(sequence.stored + num_tokens) - len(table)) + must_copy
         if needed > self.device.num_free:
             return Short(needed, self.device.num_free)

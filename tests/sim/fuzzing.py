@@ -8,8 +8,11 @@ from sim import Request, Trace
 
 def random_trace(random: Random, *, widths: tuple[int, ...] = (1, 1, 1, 2, 3, 4)) -> Trace:
     """Up to ten requests, many of which begin alike and come at the same second."""
-    arrivals = sorted(random.randint(0, 20) for _ in range(random.randint(1, 10)))
-    return Trace("random", tuple(random_request(random, f"r{i}", at, widths) for i, at in enumerate(arrivals)))
+    span = random.choice((2, 20))
+    arrivals = sorted(random.randint(0, span) for _ in range(random.randint(1, 12)))
+    return Trace(
+        "random", tuple(random_request(random, f"r{i}", at, widths) for i, at in enumerate(arrivals))
+    )
 
 
 def random_request(random: Random, id: str, arrival: int, widths: tuple[int, ...]) -> Request:
@@ -34,7 +37,7 @@ def random_request(random: Random, id: str, arrival: int, widths: tuple[int, ...
 def random_paged_dials(random: Random, **fixed: Any) -> dict[str, Any]:
     """A small, tight paged server, in combinations that `Config` takes."""
     dials: dict[str, Any] = {
-        "pool_tokens": random.randint(40, 250),
+        "pool_tokens": random.choice((random.randint(40, 110), random.randint(40, 250))),
         "block_size": random.choice((1, 2, 4, 7, 16)),
         "max_len": random.choice((64, 70, 100)),
         "max_seqs": random.choice((1, 2, 4, 8, 256)),

@@ -19,6 +19,17 @@ def readable(config, sequence) -> set[int]:
     return set(stored)
 
 
+def reads(config, request_id: str, query: int, *, is_prefill: bool) -> set[int]:
+    """Positions that the query at position `query` reads, its own included."""
+    upto = range(query + 1)
+    if config.window is not None:
+        return {at for at in upto if at > query - config.window or at < (config.sinks or 0)}
+    if config.keep_recent is not None and not is_prefill:
+        recent = {at for at in upto if at > query - config.keep_recent}
+        return recent | set(heaviest(config, request_id, sorted(set(upto) - recent), config.keep_heavy))
+    return set(upto)
+
+
 def heaviest(config, request_id: str, positions: list[int], count: int) -> list[int]:
     random = Random(f"{config.seed} weight {request_id}")
     weight = [random.paretovariate(1.0) for _ in range(max(positions, default=-1) + 1)]

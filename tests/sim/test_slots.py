@@ -9,6 +9,7 @@ from sim import Config
 from sim.ledger import CLASSES, take_ledger
 from tests.sim.fuzzing import random_drafts, random_heavy, random_paged_dials, random_trace, random_window
 from tests.sim.slot_by_slot import classify
+from tests.sim.witness import Witness
 
 KINDS: dict[str, Callable[[Random], dict]] = {
     "plain": lambda random: {},
@@ -40,7 +41,9 @@ def check_case(watched, kind: str, seed: int):
         return ours, classify(scheduler, config), tables
 
     run, seen = watched(trace, config, look)
-    for step, (state, (ours, slow, tables)) in enumerate(zip(run.replay.states(), seen, strict=True), start=1):
+    for step, (state, (ours, slow, tables)) in enumerate(
+        zip(run.replay.states(), seen, strict=True), start=1
+    ):
         assert ours == slow, f"step {step}"
         assert state.block_tables == tables, f"step {step}: the log tells other tables"
         dropped = sum(state.stored[name] for name in tables)  # at least: what is not shared
@@ -52,6 +55,7 @@ def check_case(watched, kind: str, seed: int):
     emitted = {one["id"]: one["emitted"] for one in report["per_request"] if one["status"] == "finished"}
     wanted = {one.id: one.output * one.width for one in trace.requests if one.id in emitted}
     assert emitted == wanted
+    Witness(run)
     return run
 
 
