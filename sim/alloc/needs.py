@@ -49,6 +49,16 @@ class BlockNeeds:
                 writers[table[sequence.stored // self.block_size]] += 1
         return num_new + sum(count - 1 for count in writers.values())
 
+    def prompt_blocks(self, request: Request) -> int:
+        """Full blocks of the prompt: all that sequences share when they come back from a preemption."""
+        return request.prompt // self.block_size
+
+    def readable(self, sequence: Sequence, table: list[int]) -> list[int]:
+        """The table without the blocks that no query of a prefill that goes on from `stored` reads."""
+        dropped = self._horizon.num_dropped(sequence.stored, is_prefilling=True)
+        gone = self.dropped_places(sequence.request, table, 0, dropped)
+        return [HOLE if place in gone else block for place, block in enumerate(table)]
+
     def may_diverge(self, sequence: Sequence) -> bool:
         """Whether the next token goes into a begun block of which other owners may want something else.
 
@@ -56,7 +66,7 @@ class BlockNeeds:
         sequences that came back from a preemption together, and the first of them fills it for all.
         """
         place, offset = divmod(sequence.stored, self.block_size)
-        return offset > 0 and place >= sequence.request.prompt // self.block_size
+        return offset > 0 and place >= self.prompt_blocks(sequence.request)
 
     def dropped_places(self, request: Request, table: list[int], before: int, after: int) -> list[int]:
         """Logical blocks that are still held though all their tokens are dropped, the last one first.
@@ -76,7 +86,7 @@ class BlockNeeds:
     def _of_all(self, request: Request, num_tokens: int, width: int) -> int:
         """Blocks of `width` sequences of so many tokens that share the full blocks of the prompt."""
         each = self.blocks_for(num_tokens)
-        return each + (width - 1) * (each - request.prompt // self.block_size)
+        return each + (width - 1) * (each - self.prompt_blocks(request))
 
     def _most_held(self, otherwise: int) -> int:
         """Blocks of one sequence under a window, prefilled in chunks; else `otherwise`."""

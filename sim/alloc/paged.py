@@ -14,7 +14,7 @@ from sim.alloc.announce import Announcer
 from sim.alloc.blocks import BlockPool
 from sim.alloc.needs import BlockNeeds
 from sim.alloc.protocol import GRANTED, Granted, Short, Traffic, Usage
-from sim.alloc.swap import SwapSpace, mirror
+from sim.alloc.swap import SwapSpace, mirror, written_tables
 from sim.alloc.usage import paged_usage
 from sim.cache import Chain, PrefixCache, PrefixIndex
 from sim.events import Kind, Sink
@@ -69,9 +69,8 @@ class PagedAllocator:
     # Admission
 
     def uncached_tokens(self, group: SequenceGroup) -> int:
-        hit = len(self._hits(group)) * self.block_size
-        shared = self._num_shared_blocks(group) * self.block_size
-        return group.num_pending - hit - (len(group.active) - 1) * shared
+        num_shared = (len(group.active) - 1) * self._needs.prompt_blocks(group.request)
+        return group.num_pending - (len(self._hits(group)) + num_shared) * self.block_size
 
     def admit(self, group: SequenceGroup, num_tokens: int, *, keep_watermark: bool) -> Granted | Short:
         first, *others = group.active
@@ -86,32 +85,20 @@ class PagedAllocator:
             num_tokens = first.num_pending
         self._extend(first, num_tokens, f"{num_tokens} tokens")
         for sequence in others:
-            num_shared = self._num_shared_blocks(group)
-            sequence.stored = num_shared * self.block_size
-            self._continue_from(
-                first, sequence, self._readable(sequence, self.tables[first][:num_shared]), []
-            )
+            shared = self.tables[first][: self._needs.prompt_blocks(group.request)]
+            sequence.stored = len(shared) * self.block_size
+            self._continue_from(first, sequence, self._needs.readable(sequence, shared), [])
             self._extend(sequence, sequence.num_pending, f"{sequence.num_pending} tokens")
         return GRANTED
-
-    def _num_shared_blocks(self, group: SequenceGroup) -> int:
-        """Full blocks of the prompt: sequences that come back after a preemption share no more than these."""
-        return group.request.prompt // self.block_size
 
     def _hits(self, group: SequenceGroup) -> list[int]:
         """Cached blocks at the start of what a waiting group has pending.
 
-        Under a window they are those that the query after the hit reads. Sequences that come back together
-        all read what follows the shared prompt, so the hit may not go further.
+        Sequences that come back together hit the prompt only: their last tokens may have been another's,
+        and each of them reads what follows the shared prompt.
         """
-        is_window = not self.horizon.is_total and len(group.active) > 1
-        return self._prefixes.find(group.active[0], self._num_shared_blocks(group) if is_window else None)
-
-    def _readable(self, sequence: Sequence, table: list[int]) -> list[int]:
-        """The table without the blocks that no query from `stored` on reads."""
-        dropped = self.horizon.num_dropped(sequence.stored, is_prefilling=True)
-        gone = self._needs.dropped_places(sequence.request, table, 0, dropped)
-        return [HOLE if place in gone else block for place, block in enumerate(table)]
+        first, *others = group.active
+        return self._prefixes.find(first, self._needs.prompt_blocks(group.request) if others else None)
 
     def _use_hits(self, sequence: Sequence, hits: list[int]) -> None:
         for block in real(hits):
@@ -202,10 +189,10 @@ class PagedAllocator:
             self._say.release(sequence, why, freed, shared)
 
     def host_has_room(self, group: SequenceGroup) -> bool:
-        return len(unique(self._written(group))) <= self.host.pool.num_free
+        return len(unique(written_tables(self.tables, group, self.block_size))) <= self.host.pool.num_free
 
     def swap_out(self, group: SequenceGroup, why: str) -> None:
-        written = self._written(group)
+        written = written_tables(self.tables, group, self.block_size)
         host_blocks = self.host.store(group, written)
         self.traffic.swapped_out_blocks += len(host_blocks)
         self._say.swap(Kind.SWAP_OUT, group, why, unique(written), host_blocks)
@@ -228,15 +215,6 @@ class PagedAllocator:
             answer = self.grow(sequence, num_tokens)
             assert isinstance(answer, Granted), "the need was counted above"
         return GRANTED
-
-    def _written(self, group: SequenceGroup) -> list[list[int]]:
-        """Tables as far as they are written. The first one goes as far as any: it fills what all share."""
-        first, *others = [sequence.stored for sequence in group.active]
-        stored = [max(first, *others) if others else first, *others]
-        return [
-            self.tables[sequence][: self._needs.blocks_for(count)]
-            for sequence, count in zip(group.active, stored, strict=True)
-        ]
 
     # Books
 

@@ -1,5 +1,7 @@
 """Host memory for swapped groups: the same tables over other blocks, sharing included."""
 
+from collections.abc import Mapping
+
 from sim.alloc.blocks import BlockPool
 from sim.request import Sequence, SequenceGroup
 from sim.tables import HOLE, real, unique
@@ -15,6 +17,18 @@ def mirror(tables: list[list[int]], blocks: list[int], pool: BlockPool) -> list[
             pool.share(block)
         seen.add(block)
     return mirrored
+
+
+def written_tables(
+    tables: Mapping[Sequence, list[int]], group: SequenceGroup, block_size: int
+) -> list[list[int]]:
+    """The group's tables as far as they are written; the first one, which fills what all share, as any."""
+    first, *others = [sequence.stored for sequence in group.active]
+    stored = [max([first, *others]), *others]
+    return [
+        tables[sequence][: -(-count // block_size)]
+        for sequence, count in zip(group.active, stored, strict=True)
+    ]
 
 
 class SwapSpace:

@@ -40,8 +40,8 @@ def _shared_usage(
     empty: dict[int, int] = {}  # block -> bits of its slots that are empty and will be filled
     written: dict[int, int] = {}  # block -> bits of its slots that are written
     num_entries = 0
-    for group, sequence in ((group, sequence) for group in groups for sequence in group.active):
-        num_written = group.num_written(sequence)
+    members = [(sequence, group.num_written(sequence)) for group in groups for sequence in group.active]
+    for sequence, num_written in members:
         for place, block in enumerate(tables[sequence]):
             if block == HOLE:
                 continue

@@ -41,8 +41,9 @@ def classify(scheduler, config) -> dict[str, int]:
     allocator = scheduler.allocator
     size = allocator.block_size
     slots: list[set[str]] = [set() for _ in range(allocator.num_slots)]
-    for group, sequence in ((group, one) for group in scheduler.running for one in group.active):
-        written = min(sequence.stored, group.sequences[0].stored)  # the first fills what all share
+    members = [(one, group.sequences[0]) for group in scheduler.running for one in group.active]
+    for sequence, first in members:
+        written = min(sequence.stored, first.stored)  # the first fills what all share
         live = readable(config, sequence)
         for place, block in enumerate(allocator.tables[sequence]):
             if block == HOLE:
