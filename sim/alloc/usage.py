@@ -17,8 +17,10 @@ def paged_usage(
     has_shared: bool,
 ) -> Usage:
     """Usage of block tables; with `has_shared` every block is looked at, so that none counts twice."""
+    if has_shared and horizon.is_total:
+        return _shared_usage(tables, groups, block_size)
     if has_shared:
-        return _shared_usage(tables, groups, block_size, horizon)
+        return _shared_usage_by_slot(tables, groups, block_size, horizon)
     live = num_blocks = reserved = 0
     for sequence in (sequence for group in groups for sequence in group.active):
         table = tables[sequence]
@@ -30,6 +32,31 @@ def paged_usage(
 
 
 def _shared_usage(
+    tables: Mapping[Sequence, list[int]], groups: Iterable[SequenceGroup], block_size: int
+) -> Usage:
+    """A slot of a shared block is written if any owner has written it, and will be if any owner will."""
+    stored: dict[int, int] = {}  # block -> slots written
+    final: dict[int, int] = {}  # block -> slots written or still to be written by one of its owners
+    num_entries = 0
+    members = [(sequence, group.num_written(sequence)) for group in groups for sequence in group.active]
+    for sequence, num_written in members:
+        table, num_final = tables[sequence], sequence.request.final_tokens
+        num_entries += len(table)
+        num_full = min(num_written, num_final) // block_size
+        for block in table[:num_full]:
+            stored[block] = final[block] = block_size
+        for place, block in enumerate(table[num_full:], start=num_full):
+            start = place * block_size
+            stored[block] = max(stored.get(block, 0), min(block_size, max(0, num_written - start)))
+            final[block] = max(final.get(block, 0), min(block_size, max(0, num_final - start)))
+    live, filled = sum(stored.values()), sum(final.values())
+    internal = len(stored) * block_size - filled
+    return Usage(
+        live=live, reserved=filled - live, internal=internal, blocks=len(stored), table_entries=num_entries
+    )
+
+
+def _shared_usage_by_slot(
     tables: Mapping[Sequence, list[int]],
     groups: Iterable[SequenceGroup],
     block_size: int,
