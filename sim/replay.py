@@ -128,9 +128,11 @@ def _alloc(state: State, request: str, changes: Changes) -> None:
 
 
 def _free(state: State, request: str, changes: Changes) -> None:
-    freed = set(changes.get("blocks", ()))
-    left = [block for block in state.block_tables.pop(request) if block not in freed] if freed else []
-    if left:
+    table = state.block_tables.pop(request)
+    if "slots" in changes:  # a range goes as a whole
+        return
+    freed = set(changes["blocks"])
+    if left := [block for block in table if block not in freed]:
         state.block_tables[request] = left
 
 
@@ -204,9 +206,7 @@ class Replay:
 
     def at(self, step: int) -> State:
         """The state after the writes of `step`; 0 is before anything. InputError outside the run."""
-        if not 0 <= step <= self.num_steps:
-            recorded = f"the run has steps 1 to {self.num_steps}" if self._ends else "the run kept no events"
-            raise InputError(f"step {step}: {recorded}")
+        self._check(step)
         start, keyframe = self._keyframes[step // KEYFRAME_STEPS]
         state = keyframe.copy()
         for event in self.events[start : self._ends[step - 1] if step else 0]:
@@ -222,5 +222,13 @@ class Replay:
                 yield state
 
     def events_of(self, step: int) -> Listing[Event]:
-        """The events that led from the state of `step - 1` to that of `step`."""
+        """The events that led from the state of `step - 1` to that of `step`; none for step 0."""
+        self._check(step)
+        if step == 0:
+            return []
         return self.events[self._ends[step - 2] if step > 1 else 0 : self._ends[step - 1]]
+
+    def _check(self, step: int) -> None:
+        if not 0 <= step <= self.num_steps:
+            recorded = f"the run has steps 1 to {self.num_steps}" if self._ends else "the run kept no events"
+            raise InputError(f"step {step}: {recorded}")
