@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sim.ledger import waste_percent
-from sim.request import Sequence
+from sim.request import SequenceGroup
 from sim.trace import Trace
 from sim.version import VERSION
 
@@ -40,10 +40,10 @@ def describe_trace(trace: Trace) -> dict[str, Any]:
 def report_run(run: Run) -> dict[str, Any]:
     """One entry of `runs`. Ledger means are weighted by step duration, over busy time."""
     ledger = run.ledger
-    per_request = [describe_request(sequence) for sequence in run.sequences]
-    finished = [sequence for sequence in run.sequences if sequence.finish_s is not None]
-    num_rejected = sum(sequence.reject_reason is not None for sequence in run.sequences)
-    num_emitted = sum(sequence.emitted for sequence in run.sequences)
+    per_request = [describe_request(group) for group in run.groups]
+    finished = [group for group in run.groups if group.finish_s is not None]
+    num_rejected = sum(group.reject_reason is not None for group in run.groups)
+    num_emitted = sum(group.emitted for group in run.groups)
     batch = run.series.column("batch")
     return {
         "source": run.source,
@@ -52,22 +52,24 @@ def report_run(run: Run) -> dict[str, Any]:
         "config": run.config.as_json(),
         "meta": run.meta,
         "requests": {
-            "arrived": len(run.sequences),
+            "arrived": len(run.groups),
             "finished": len(finished),
             "rejected": num_rejected,
-            "unfinished": len(run.sequences) - len(finished) - num_rejected,
+            "unfinished": len(run.groups) - len(finished) - num_rejected,
         },
         "steps": run.num_steps,
         "time_s": run.time_s,
         "idle_s": run.idle_s,
         "preemptions": run.num_preemptions,
+        "lost_tokens": run.num_lost_tokens,
         "copies": run.traffic.copies,
         "swapped_out_blocks": run.traffic.swapped_out_blocks,
         "swapped_in_blocks": run.traffic.swapped_in_blocks,
+        "copied_tokens": run.traffic.copied_tokens,
         "moved_tokens": run.traffic.moved_tokens,
         "prefix": {
-            "prompt_tokens": sum(s.request.prompt for s in run.sequences if s.prefills),
-            "hit_tokens": 0,
+            "prompt_tokens": sum(group.request.prompt for group in run.groups if group.prefills),
+            "hit_tokens": sum(group.hit_tokens for group in run.groups),
         },
         "batch": {"mean": run.series.mean("batch"), "max": int(batch.max()) if len(batch) else 0},
         "ledger": ledger,
@@ -95,43 +97,43 @@ def occupancy(ledger: dict[str, float]) -> dict[str, float]:
     }
 
 
-def describe_request(sequence: Sequence) -> dict[str, Any]:
+def describe_request(group: SequenceGroup) -> dict[str, Any]:
     """One entry of `per_request`; times are absolute, on the run's clock, in seconds."""
-    request = sequence.request
-    if sequence.finish_s is not None:
+    request = group.request
+    if group.finish_s is not None:
         status = "finished"
     else:
-        status = "rejected" if sequence.reject_reason is not None else "unfinished"
+        status = "rejected" if group.reject_reason is not None else "unfinished"
     return {
         "id": request.id,
         "status": status,
-        "reason": sequence.reject_reason,
+        "reason": group.reject_reason,
         "arrival": request.arrival_s,
-        "first_token": sequence.first_token_s,
-        "finish": sequence.finish_s,
+        "first_token": group.first_token_s,
+        "finish": group.finish_s,
         "prompt": request.prompt,
         "output": request.output,
-        "emitted": sequence.emitted,
-        "preemptions": sequence.preemptions,
-        "prefills": sequence.prefills,
-        "hit_tokens": 0,
+        "emitted": group.emitted,
+        "preemptions": group.preemptions,
+        "prefills": group.prefills,
+        "hit_tokens": group.hit_tokens,
     }
 
 
-def latency(finished: Iterable[Sequence]) -> dict[str, dict[str, float | None]]:
+def latency(finished: Iterable[SequenceGroup]) -> dict[str, dict[str, float | None]]:
     """Latencies of finished requests in seconds (paper section 6.1 for `normalized`: per output token)."""
     ttft: list[float] = []
     tpot: list[float] = []
     e2e: list[float] = []
     normalized: list[float] = []
-    for sequence in finished:
-        assert sequence.finish_s is not None and sequence.first_token_s is not None
-        arrival, output = sequence.request.arrival_s, sequence.emitted
-        ttft.append(sequence.first_token_s - arrival)
-        e2e.append(sequence.finish_s - arrival)
+    for group in finished:
+        assert group.finish_s is not None and group.first_token_s is not None
+        arrival, output = group.request.arrival_s, group.sequences[0].emitted
+        ttft.append(group.first_token_s - arrival)
+        e2e.append(group.finish_s - arrival)
         normalized.append(e2e[-1] / output)
         if output > 1:
-            tpot.append((sequence.finish_s - sequence.first_token_s) / (output - 1))
+            tpot.append((group.finish_s - group.first_token_s) / (output - 1))
     return {
         "ttft": summarize(ttft),
         "tpot": summarize(tpot),

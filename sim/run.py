@@ -10,7 +10,7 @@ from sim.events import Event, EventLog, Sink
 from sim.ledger import CLASSES
 from sim.replay import Replay, State
 from sim.report import report_run
-from sim.request import Sequence
+from sim.request import SequenceGroup
 from sim.series import Series
 from sim.trace import Trace
 
@@ -27,12 +27,13 @@ class Run:
     config: Config
     source: str
     clock: str
-    sequences: list[Sequence]
+    groups: list[SequenceGroup]
     series: Series
     log: Sink
     time_s: float
     idle_s: float
     num_preemptions: int
+    num_lost_tokens: int
     traffic: Traffic
     peak_slots: int
     table_bytes: int

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from sim.batch import Batch, Executor
 from sim.clock import to_ps, to_s
 from sim.config import Config
-from sim.errors import InputError
 from sim.events import EventLog, Kind, NullLog, Sink
 from sim.ledger import take_ledger
-from sim.request import Sequence
+from sim.request import SequenceGroup
 from sim.run import Run
 from sim.scheduler import Scheduler
 from sim.series import Row, Series
@@ -64,8 +63,8 @@ def serve(
     """Serves the whole trace with one executor. Idle time is jumped over, never waited for."""
     allocator = config.make_allocator(log)
     scheduler = Scheduler(config, allocator, log)
-    sequences = [refuse_unsupported(Sequence(request, order)) for order, request in enumerate(trace.requests)]
-    arriving = deque(sequences)
+    groups = [SequenceGroup(request, order) for order, request in enumerate(trace.requests)]
+    arriving = deque(groups)
     series = Series()
     now_ps = idle_ps = 0
     num_ended = step = peak_slots = table_bytes = 0
@@ -105,28 +104,18 @@ def serve(
         config=config,
         source=source,
         clock=clock,
-        sequences=sequences,
+        groups=groups,
         series=series,
         log=log,
         time_s=to_s(now_ps),
         idle_s=to_s(idle_ps),
         num_preemptions=scheduler.num_preemptions,
+        num_lost_tokens=scheduler.num_lost_tokens,
         traffic=allocator.traffic,
         peak_slots=peak_slots,
         table_bytes=table_bytes,
         free_at_end=allocator.num_free_slots,
     )
-
-
-def refuse_unsupported(sequence: Sequence) -> Sequence:
-    """`sequence`, unless its request asks for what this version does not model."""
-    request = sequence.request
-    if request.n > 1 or request.beam > 1:
-        raise InputError(
-            f"request {request.id}: n = {request.n}, beam = {request.beam}: several sequences of one request "
-            "are not modelled yet; set both to 1"
-        )
-    return sequence
 
 
 def _row(scheduler: Scheduler, batch: Batch, time: float, duration_ps: int) -> Row:

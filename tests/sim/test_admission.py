@@ -11,7 +11,7 @@ def unit(trace, **dials) -> Run:
 
 
 def finishes(run: Run) -> list[float | None]:
-    return [sequence.finish_s for sequence in run.sequences]
+    return [sequence.finish_s for sequence in run.groups]
 
 
 def test_a_request_that_needs_more_blocks_than_the_pool_has_is_rejected_with_both_numbers():
@@ -63,7 +63,7 @@ def test_a_long_worst_case_is_no_reason_for_rejection_when_prompts_come_in_chunk
 def test_a_prompt_that_fits_only_without_its_future_is_admitted_by_the_paged_pool():
     # (8, 5) needs 12 slots in the end, 8 now
     run = unit(requests((4, 4), (8, 5)), pool_blocks=3, block_size=4)
-    assert run.sequences[1].first_token_s == 1.0
+    assert run.groups[1].first_token_s == 1.0
 
 
 def test_the_first_that_does_not_fit_blocks_those_behind_it():

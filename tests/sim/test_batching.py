@@ -13,7 +13,7 @@ def unit(trace, **dials) -> Run:
 
 
 def finishes(run: Run) -> list[float | None]:
-    return [sequence.finish_s for sequence in run.sequences]
+    return [sequence.finish_s for sequence in run.groups]
 
 
 @pytest.mark.parametrize(
@@ -87,8 +87,8 @@ def test_a_prompt_in_chunks_emits_with_its_last_chunk():
     ]
     assert chunks == [(8, 8, 0), (8, 16, 0), (4, 20, 1)]
     assert finishes(run) == [4.0]
-    assert run.sequences[0].prefills == [20]
-    assert run.sequences[0].first_token_s == 3.0
+    assert run.groups[0].prefills == [20]
+    assert run.groups[0].first_token_s == 3.0
 
 
 def test_a_chunk_that_ends_with_the_prompt_leaves_no_empty_chunk():
@@ -124,7 +124,7 @@ def test_a_request_preempted_between_chunks_starts_its_prompt_again():
     victim = next(event for event in run.events if event.kind == "preempt")
     assert (victim.request, victim.changes["emitted"]) == ("r1", 0)
     assert 0 < victim.changes["stored"] < 12
-    assert run.sequences[1].prefills[:2] == [12, 12]
+    assert run.groups[1].prefills[:2] == [12, 12]
     assert all(r["status"] == "finished" for r in run.requests)
 
 
@@ -133,7 +133,7 @@ def test_a_request_swapped_between_chunks_goes_on_where_it_was():
         requests((7, 6), (12, 2)),
         chunked_prefill=True, max_batch_tokens=8, pool_blocks=5, block_size=4, preempt="swap",
     )  # fmt: skip
-    assert run.sequences[1].prefills == [12]
-    assert run.sequences[1].preemptions > 0
+    assert run.groups[1].prefills == [12]
+    assert run.groups[1].preemptions > 0
     computed = sum(e.changes["tokens"] for e in run.events if e.kind == "prefill" and e.request == "r1")
     assert computed == 12

@@ -45,7 +45,7 @@ def test_every_request_finishes_at_the_step_at_which_vllm_finishes_it(case):
         timing="unit",
     )
     run = simulate(trace, config, check=True)
-    assert {s.request.id: s.finish_s for s in run.sequences} == vllm["finish"]
-    assert {s.request.id: s.preemptions for s in run.sequences if s.preemptions} == vllm["preempted"]
+    assert {s.request.id: s.finish_s for s in run.groups} == vllm["finish"]
+    assert {s.request.id: s.preemptions for s in run.groups if s.preemptions} == vllm["preempted"]
     assert run.num_steps == vllm["steps"]
     assert run.free_at_end == vllm["free"] * scenario["block_size"]

@@ -9,18 +9,18 @@ def unit(trace, **dials) -> Run:
 
 
 def finishes(run: Run) -> list[float | None]:
-    return [sequence.finish_s for sequence in run.sequences]
+    return [sequence.finish_s for sequence in run.groups]
 
 
 def preemptions(run: Run) -> dict[str, int]:
-    return {s.request.id: s.preemptions for s in run.sequences if s.preemptions}
+    return {s.request.id: s.preemptions for s in run.groups if s.preemptions}
 
 
 def test_three_requests_in_six_blocks_preempt_the_third_once():
     run = unit(requests((8, 4), (8, 4), (8, 4)), pool_blocks=6, block_size=4)
     assert preemptions(run) == {"r2": 1}
     assert run.num_preemptions == 1
-    assert run.sequences[2].prefills == [8, 9]  # it comes back with its prompt and the token it had emitted
+    assert run.groups[2].prefills == [8, 9]  # it comes back with its prompt and the token it had emitted
     assert finishes(run) == [4.0, 4.0, 7.0]
     assert run.free_at_end == 24
 
@@ -105,14 +105,14 @@ def test_the_victim_is_the_youngest_of_those_running():
 def test_a_request_alone_always_gets_to_its_end():
     run = unit(requests((1, 64), (1, 64)), pool_blocks=4)
     assert finishes(run)[0] == 64.0
-    assert run.sequences[0].preemptions == 0
+    assert run.groups[0].preemptions == 0
 
 
 def test_two_blocks_go_out_to_the_host_and_two_come_back():
     run = unit(requests((8, 8), (8, 8)), pool_blocks=4, block_size=4, preempt="swap", swap_blocks=4)
     assert (run.traffic.swapped_out_blocks, run.traffic.swapped_in_blocks) == (2, 2)
     assert finishes(run) == [8.0, 15.0]
-    assert [s.prefills for s in run.sequences] == [[8], [8]]
+    assert [s.prefills for s in run.groups] == [[8], [8]]
     assert run.free_at_end == 16
 
 
@@ -149,7 +149,7 @@ def test_a_victim_that_host_memory_cannot_hold_is_recomputed_and_the_log_says_so
     assert event.changes["mode"] == "recompute"
     assert "host memory is full" in event.why
     assert run.traffic.swapped_out_blocks == 0
-    assert run.sequences[1].prefills == [8, 9]
+    assert run.groups[1].prefills == [8, 9]
 
 
 def test_no_host_memory_at_all_is_recompute():
