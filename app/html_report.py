@@ -8,11 +8,11 @@ from typing import Any
 
 import orjson
 from jinja2 import Environment, FileSystemLoader, select_autoescape
-from sim import Run
-from sim.ledger import CLASSES
 
 from app.files import write_file, write_text
 from app.plots import as_png, as_svg, ledger_bars, ledger_timelines
+from sim import Run
+from sim.ledger import CLASSES
 
 MEANINGS = {
     "live": "hold keys and values that a running sequence will read",

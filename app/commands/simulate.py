@@ -3,11 +3,11 @@
 from typing import Any
 
 import click
+
+from app.options import config_options, make_configs, output_options, take_trace, trace_options
+from app.output import Output, progress
 from sim import Run
 from sim import simulate as simulate_trace
-
-from app.options import config_options, make_config, output_options, take_trace, trace_options
-from app.output import Output, progress
 
 
 @click.command(short_help="simulate a trace under one or more allocators")
@@ -21,7 +21,7 @@ def simulate(allocators: tuple[str, ...], check: bool, **options: Any) -> None:
     """Simulate TRACE and report memory, waste and latency."""
     output = Output.take(options)
     trace = take_trace(options)
-    configs = [make_config(options, allocator=name) for name in allocators or ("paged",)]
+    configs = make_configs(allocators or ("paged",), options)
     runs: list[Run] = []
     for config in configs:
         with progress(
