@@ -119,7 +119,8 @@ def _name(state: State, request: str, changes: Changes) -> str:
 
 
 def _arrive(state: State, request: str, changes: Changes) -> None:
-    state.order[request] = len(state.order)
+    # Keyframes share `order`: replaying must not renumber.
+    state.order.setdefault(request, len(state.order))
     if "width" in changes:
         state.width[request] = changes["width"]
     state.waiting.append(request)
