@@ -33,7 +33,7 @@ class RooflineTiming:
     flops = 2 x parameters x tokens + 4 x layers x heads x head_dim x (query, key) pairs
     bytes = weights + KV bytes per token x (tokens read by attention + tokens written)
 
-    Swapped blocks cross the host link and copied tokens are read and written once, before the step.
+    Before the step, swapped blocks cross the host link, and copied or moved tokens are read and written once.
     Source: Williams, Waterman, Patterson, "Roofline", CACM 2009, on the decoder's matrix products.
     """
 
@@ -50,19 +50,22 @@ class RooflineTiming:
         read = spec.weights_bytes() + kv_bytes * (batch.num_context_tokens + batch.num_tokens)
         step = max(flops / device.flops_per_s, read / device.bandwidth_bytes_per_s)
         swapped = kv_bytes * self.block_size * batch.num_swapped_blocks / device.link_bytes_per_s
-        copied = 2 * kv_bytes * batch.num_copied_tokens / device.bandwidth_bytes_per_s
+        num_copied = batch.num_copied_tokens + batch.num_moved_tokens
+        copied = 2 * kv_bytes * num_copied / device.bandwidth_bytes_per_s
         return step + swapped + copied
 
 
 @dataclass(frozen=True, slots=True)
 class LinearTiming:
-    """A sum of costs, read from a file: seconds per step, token, context token, pair and swapped block."""
+    """A sum of costs, read from a file: seconds per step, token, context token, pair, swapped block, and
+    token that is copied or moved."""
 
     step: float = 0.0
     token: float = 0.0
     context_token: float = 0.0
     attention_pair: float = 0.0
     swapped_block: float = 0.0
+    copied_token: float = 0.0
 
     def seconds(self, batch: Batch) -> float:
         return (
@@ -71,6 +74,7 @@ class LinearTiming:
             + self.context_token * batch.num_context_tokens
             + self.attention_pair * batch.num_attention_pairs
             + self.swapped_block * batch.num_swapped_blocks
+            + self.copied_token * (batch.num_copied_tokens + batch.num_moved_tokens)
         )
 
     @classmethod

@@ -13,7 +13,9 @@ from typing import Any
 
 from sim.alloc.blocks import BlockPool
 from sim.alloc.protocol import GRANTED, Granted, Short, Traffic, Usage
+from sim.alloc.runs import FreshRuns
 from sim.alloc.swap import SwapSpace, mirror, unique
+from sim.alloc.tables import ENTRY_BYTES, TableShape, num_large_blocks
 from sim.alloc.usage import paged_usage
 from sim.cache import Chain, PrefixCache, PrefixIndex
 from sim.events import Kind, Sink
@@ -21,7 +23,10 @@ from sim.request import Request, Sequence, SequenceGroup
 
 
 class PagedAllocator:
-    """Holds `ceil(tokens / block_size)` blocks for each sequence, wherever they are."""
+    """Holds `ceil(tokens / block_size)` blocks for each sequence, wherever they are.
+
+    With `run_blocks` above 1 this is `mixed`: so many blocks in order make up a large one (`sim.alloc.runs`).
+    """
 
     unit = "blocks"
 
@@ -34,16 +39,21 @@ class PagedAllocator:
         num_host_blocks: int = 0,
         watermark: float = 0.0,
         cache: PrefixCache | None = None,
+        run_blocks: int = 1,
+        table_shape: TableShape | None = None,
     ) -> None:
         self.block_size = block_size
         self.num_slots = num_blocks * block_size
         self.num_watermark_blocks = int(watermark * num_blocks)
-        self.device = BlockPool(num_blocks, cache)
+        fresh = FreshRuns(num_blocks, run_blocks) if run_blocks > 1 else None
+        self.device = BlockPool(num_blocks, cache, fresh)
         self.host = SwapSpace(num_host_blocks)
         self.tables: dict[Sequence, list[int]] = {}
         self.traffic = Traffic()
         self._cache = cache
         self._prefixes = PrefixIndex(cache, block_size)
+        self._run_blocks = run_blocks
+        self._table_shape = table_shape
         self._log = log
 
     @property
@@ -154,7 +164,7 @@ class PagedAllocator:
         table = self.tables[sequence]
         source = table[place]
         num_owners = self.device.num_refs[source]
-        destination = self._take(sequence, 1)[0]
+        destination = self._take(sequence, 1, place)[0]
         self.device.drop([source])
         table[place] = destination
         self.traffic.copies += 1
@@ -197,7 +207,7 @@ class PagedAllocator:
         needed = len(host_blocks) + self._blocks_to_go_on(group, host_tables, tokens)
         if needed > self.device.num_free:
             return Short(needed, self.device.num_free)
-        blocks = self._take(group.sequences[0], len(host_blocks))
+        blocks = self._take(group.sequences[0], len(host_blocks), 0)
         for sequence, table in zip(group.active, mirror(host_tables, blocks, self.device), strict=True):
             self.tables[sequence] = table
             self._emit(
@@ -227,7 +237,14 @@ class PagedAllocator:
     # Books
 
     def table_bytes(self) -> int:
-        return 4 * sum(len(table) for table in self.tables.values())
+        if self._table_shape is None:  # rows that are as long as they are used
+            return ENTRY_BYTES * sum(len(table) for table in self.tables.values())
+        return self._table_shape.bytes_of(self.tables.values())
+
+    @property
+    def num_large_blocks(self) -> int:
+        """Whole runs that sequences hold in order; a shared one counts for each."""
+        return sum(num_large_blocks(table, self._run_blocks) for table in self.tables.values())
 
     def usage(self, groups: Iterable[SequenceGroup]) -> Usage:
         return paged_usage(self.tables, groups, self.block_size, has_shared=self.device.num_shared > 0)
@@ -243,7 +260,7 @@ class PagedAllocator:
         """Room for `num_tokens` more than the stored ones, which must be there."""
         table = self.tables[sequence]
         if count := max(0, self.blocks_for(sequence.stored + num_tokens) - len(table)):
-            blocks = self._take(sequence, count)
+            blocks = self._take(sequence, count, len(table))
             table.extend(blocks)
             left = self.device.num_free
             self._emit(
@@ -253,8 +270,9 @@ class PagedAllocator:
                 blocks=blocks,
             )
 
-    def _take(self, sequence: Sequence, count: int) -> list[int]:
-        blocks, evicted = self.device.take(count)
+    def _take(self, sequence: Sequence, count: int, place: int) -> list[int]:
+        after = self.tables[sequence][place - 1] if place else None
+        blocks, evicted = self.device.take(count, place, after)
         if evicted:
             why = f"only blocks with cached content are free; these {len(evicted)} were freed longest ago"
             self._emit(Kind.EVICT, sequence, why, blocks=evicted)
