@@ -72,7 +72,7 @@ class VirtualAllocator:
             return Short(needed, max(available, 0))
         for sequence in group.sequences:
             self.tables[sequence] = []
-            comes_by_chunks = sequence is group.sequences[0] and not group.is_forked
+            comes_by_chunks = group.active == [sequence]
             self._map(sequence, num_tokens if comes_by_chunks else num_input)
         return GRANTED
 
