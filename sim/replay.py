@@ -125,7 +125,8 @@ def _name(state: State, request: str, changes: Changes) -> str:
 
 
 def _arrive(state: State, request: str, changes: Changes) -> None:
-    state.order[request] = len(state.order)
+    # Keyframes share `order`: replaying must not renumber.
+    state.order.setdefault(request, len(state.order))
     if "width" in changes:
         state.width[request] = changes["width"]
     state.waiting.append(request)
@@ -277,14 +278,14 @@ class Replay:
 
     def at(self, step: int) -> State:
         """The state after the writes of `step`; 0 is before anything. InputError outside the run."""
-        if not 0 <= step <= self.num_steps:
-            recorded = f"the run has steps 1 to {self.num_steps}" if self._ends else "the run kept no events"
-            raise InputError(f"step {step}: {recorded}")
+        self._check(step)
         start, keyframe = self._keyframes[step // KEYFRAME_STEPS]
-        state = keyframe.copy()
-        for event in self.events[start : self._ends[step - 1] if step else 0]:
-            state.apply(event)
-        return state
+        return self._fold(keyframe, self.events[start : self._ends[step - 1] if step else 0])
+
+    def at_end(self) -> State:
+        """The state once the last requests have left: nobody holds anything."""
+        start, keyframe = self._keyframes[-1]
+        return self._fold(keyframe, self.events[start:])
 
     def states(self) -> Iterator[State]:
         """The state of every step in order. Each is changed into the next: look, but do not keep."""
@@ -295,5 +296,28 @@ class Replay:
                 yield state
 
     def events_of(self, step: int) -> Listing[Event]:
-        """The events that led from the state of `step - 1` to that of `step`."""
+        """The events that led from the state of `step - 1` to that of `step`; none for step 0.
+
+        Those by which finished requests leave a step come first among the events of the next one; after
+        the last step they are `events_after_end`.
+        """
+        self._check(step)
+        if step == 0:
+            return []
         return self.events[self._ends[step - 2] if step > 1 else 0 : self._ends[step - 1]]
+
+    def events_after_end(self) -> Listing[Event]:
+        """The events after the last step's writes."""
+        return self.events[self._ends[-1] if self._ends else 0 :]
+
+    def _check(self, step: int) -> None:
+        if not 0 <= step <= self.num_steps:
+            recorded = f"the run has steps 1 to {self.num_steps}" if self._ends else "the run kept no events"
+            raise InputError(f"step {step}: {recorded}")
+
+    @staticmethod
+    def _fold(keyframe: State, events: Listing[Event]) -> State:
+        state = keyframe.copy()
+        for event in events:
+            state.apply(event)
+        return state
