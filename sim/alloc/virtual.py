@@ -99,6 +99,7 @@ class VirtualAllocator:
             self._copy(group.sequences[0], sequence)
 
     def reorder(self, group: SequenceGroup, parents: list[int]) -> None:
+        # All of these copies read before any of them writes: one may fill the pages that another reads.
         for sequence, parent in zip(group.sequences, parents, strict=True):
             if parent != sequence.index:
                 self._copy(group.sequences[parent], sequence)

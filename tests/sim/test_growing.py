@@ -283,7 +283,7 @@ def test_moved_tokens_are_read_and_written_once_at_the_device_bandwidth():
 
 def test_a_run_pays_for_what_it_moves():
     trace = requests(*[(20, 60)] * 6, name="six")
-    dials = dict(allocator="grow", placement="first-fit", pool_tokens=2000, max_len=100)
+    dials = {"allocator": "grow", "placement": "first-fit", "pool_tokens": 2000, "max_len": 100}
     slow, fast = [simulate(trace, Config(growth=growth, **dials)) for growth in ("1", "double")]
     assert slow.traffic.moved_tokens > fast.traffic.moved_tokens
     spec, device = get_model("opt-13b"), get_hardware("a100-40gb")

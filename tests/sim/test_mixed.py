@@ -131,7 +131,7 @@ def test_a_large_block_needs_no_leaf():
 
 
 def test_the_report_has_the_largest_tables_of_the_run_and_their_share_of_the_pool():
-    dials = dict(pool_tokens=1024, block_size=16, max_len=2048, timing="unit")
+    dials = {"pool_tokens": 1024, "block_size": 16, "max_len": 2048, "timing": "unit"}
     trace = requests((20, 3), (20, 3), name="two")
     flat, two = [simulate(trace, Config(**dials, table=table)).report() for table in ("flat", "two-level")]
     assert flat["table_bytes"] == 2 * 128 * 4
@@ -146,7 +146,7 @@ def test_the_report_has_the_largest_tables_of_the_run_and_their_share_of_the_poo
 
 def test_quantized_keys_and_values_give_more_slots_and_shorter_reads():
     """fp16 takes 256 bytes for a vector of llama-3-8b, int8 and fp8 take 128 + 4 for its scale."""
-    dials = dict(model="llama-3-8b", hardware="a100-80gb", memory="24GiB", max_len=8192)
+    dials = {"model": "llama-3-8b", "hardware": "a100-80gb", "memory": "24GiB", "max_len": 8192}
     wide, narrow = [Config(**dials, kv_dtype=dtype) for dtype in ("fp16", "fp8")]
     left = 24 * 2**30 - wide.spec.weights_bytes()
     assert (wide.num_pool_tokens, narrow.num_pool_tokens) == (left // 131_072, left // 67_584)
@@ -158,7 +158,7 @@ def test_quantized_keys_and_values_give_more_slots_and_shorter_reads():
 
 
 def test_quantized_blocks_cross_the_host_link_sooner():
-    dials = dict(pool_blocks=8, preempt="swap", max_len=128)
+    dials = {"pool_blocks": 8, "preempt": "swap", "max_len": 128}
     rows = Trace("two", requests((48, 40), (48, 40)).requests)
     runs = [simulate(rows, Config(**dials, kv_dtype=dtype)) for dtype in ("fp16", "int8")]
     step = next(event.step for event in runs[0].events if event.kind is Kind.SWAP_OUT)
