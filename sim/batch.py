@@ -38,7 +38,8 @@ class Batch:
     time: float
     chunks: list[Chunk] = field(default_factory=list[Chunk])
     num_swapped_blocks: int = 0  # out and in
-    num_copied_tokens: int = 0
+    num_copied_tokens: int = 0  # from one sequence to another, since the batch before
+    num_moved_tokens: int = 0  # of one sequence, to another place
     horizon: Horizon = field(default_factory=KeepAll)
 
     @property

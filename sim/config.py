@@ -4,19 +4,14 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from sim.alloc import (
-    ALLOCATORS,
-    PLACEMENTS,
-    RESERVATIONS,
-    ContiguousAllocator,
-    KVAllocator,
-    PagedAllocator,
-)
+from sim.alloc import ALLOCATORS, BLOCKED, PLACEMENTS, KVAllocator
 from sim.cache import EVICTIONS, PREFIX_CACHES
+from sim.combinations import refuse_bad_pairs
 from sim.errors import InputError, unknown_name
 from sim.events import Sink
 from sim.hardware import HARDWARE
 from sim.horizon import HeavyHitters, Horizon, KeepAll, SlidingWindow
+from sim.make import make_allocator
 from sim.models import KV_DTYPES, MODELS, ModelSpec, get_model, parse_bytes, parse_rate
 from sim.refusals import refuse_combinations
 from sim.victims import VICTIMS
@@ -45,6 +40,20 @@ class Config:
         None, "device memory; what the model's weights leave becomes the pool", unit="12GiB"
     )
     block_size: int = dial(16, "tokens in a block", unit="tokens")
+    large_block_size: int = dial(128, "tokens in a large block of --allocator mixed", unit="tokens")
+    growth: str = dial(
+        "double", "how a range of --allocator grow gets longer: double, or by so many slots at a time"
+    )
+    size_classes: str = dial(
+        "pow2", "size classes of --allocator slab: powers of two from --block-size on, or such as 64,512,2048"
+    )
+    page_size: str = dial(
+        "2MiB", "page of --allocator virtual, in each layer's K and V (GPUs have 64KiB to 2MiB)", unit="bytes"
+    )
+    compaction: str = dial(
+        "off", "whether contiguous ranges move together to make room", choices=lambda: list(COMPACTION)
+    )
+    table: str = dial("flat", "how block tables are kept, for their bytes", choices=lambda: list(TABLES))
     max_len: int = dial(2048, "longest sequence the server accepts", unit="tokens")
     model: str = dial(
         "opt-13b", "model whose KV bytes and step times are meant", choices=lambda: list(MODELS)
@@ -100,10 +109,13 @@ class Config:
                 raise unknown_name(item.name.replace("_", " "), str(value), choices())
         self._check_counts()
         self._check_combinations()
-        if self.num_pool_tokens < 1 or (self.allocator == "paged" and self.num_pool_blocks < 1):
+        refuse_bad_pairs(self)
+        if self.num_slots < 1:
+            page = self.allocator == "virtual"
+            unit, dial = ("page", "--page-size") if page else ("block", "--block-size")
             raise InputError(
-                f"pool of {self.num_pool_tokens} tokens: smaller than one block of {self.block_size}; "
-                "give a larger pool or a smaller --block-size"
+                f"pool of {self.num_pool_tokens} tokens: smaller than one {unit} of {self.slots_per_block}; "
+                f"give a larger pool or a smaller {dial}"
             )
 
     def _check_counts(self) -> None:
@@ -187,24 +199,32 @@ class Config:
             return HeavyHitters(self.keep_recent, self.keep_heavy or 0, self.seed)
         return KeepAll()
 
+    @property
+    def page_tokens(self) -> int:
+        """Tokens of which a page holds one layer's K (or V), whole ones only."""
+        return parse_bytes(self.page_size) // self.spec.kv_bytes_per_tensor(self.kv_dtype)
+
+    @property
+    def num_pool_pages(self) -> int:
+        """Whole pages of the pool, one in every tensor."""
+        pool_bytes = self.num_pool_tokens * self.spec.kv_bytes_per_token(self.kv_dtype)
+        return pool_bytes // (self.spec.num_kv_tensors * parse_bytes(self.page_size))
+
+    @property
+    def slots_per_block(self) -> int | None:
+        """Slots of an entry of a block table; None where a sequence holds a range of any length."""
+        if self.allocator in BLOCKED:
+            return self.block_size
+        return self.page_tokens if self.allocator == "virtual" else None
+
+    @property
+    def pool_bytes(self) -> int:
+        """Bytes of the slots that sequences can hold."""
+        return self.num_slots * self.spec.kv_bytes_per_token(self.kv_dtype)
+
     def make_allocator(self, log: Sink) -> KVAllocator:
         """The allocator that this config names, with an empty pool."""
-        if self.allocator in RESERVATIONS:
-            placement = PLACEMENTS[self.placement](self.num_pool_tokens)
-            return ContiguousAllocator(
-                self.num_pool_tokens, self.allocator, placement, self.max_len, log, watermark=self.watermark
-            )
-        return PagedAllocator(
-            self.num_pool_blocks,
-            self.block_size,
-            log,
-            num_host_blocks=self.num_host_blocks,
-            watermark=self.watermark,
-            cache=None if self.prefix_cache == "off" else PREFIX_CACHES[self.prefix_cache](),
-            eviction=self.eviction or "lru",
-            horizon=self.horizon,
-            max_chunk=self.token_budget if self.chunked_prefill else None,
-        )
+        return make_allocator(self, log)
 
     def as_json(self) -> dict[str, Any]:
         """All dials and what follows from them, for the report."""
@@ -214,7 +234,9 @@ class Config:
     @property
     def num_slots(self) -> int:
         """Slots that sequences can hold."""
-        return self.num_pool_blocks * self.block_size if self.allocator == "paged" else self.num_pool_tokens
+        if self.allocator == "virtual":
+            return self.num_pool_pages * self.page_tokens
+        return self.num_pool_blocks * self.block_size if self.allocator in BLOCKED else self.num_pool_tokens
 
 
 BATCHING = {
@@ -229,4 +251,12 @@ STEP_RULES = {
 PREEMPT = {
     "recompute": "drop the blocks, prefill again later",
     "swap": "move the blocks to host memory and back",
+}
+COMPACTION = {
+    "off": "a range stays where it is",
+    "on-shortage": "ranges are copied together when the free slots are enough but lie apart",
+}
+TABLES = {
+    "flat": "a row for the longest sequence",
+    "two-level": "a directory, and leaves as far as they are used",
 }

@@ -81,10 +81,6 @@ def _contradictions(config: Config) -> list[tuple[bool, str]]:
             config.speculate > 0 and not is_paged,
             f"--speculate with {allocator}: drafts take blocks on demand; use --allocator paged",
         ),
-        (
-            has_cache and not is_paged,
-            f"--prefix-cache with {allocator}: only blocks can be shared; use --allocator paged",
-        ),
     ]
 
 

@@ -79,9 +79,10 @@ def report_run(run: Run) -> dict[str, Any]:
         "ledger": ledger,
         "waste_percent": waste_percent(ledger["pool"], ledger["live"], ledger["free"]),
         "occupancy": occupancy(ledger),
-        "peak_blocks": -(-run.peak_slots // run.config.block_size),
+        "peak_blocks": -(-run.peak_slots // (run.config.slots_per_block or run.config.block_size)),
         "free_at_end": run.free_at_end,
         "table_bytes": run.table_bytes,
+        "table_percent": 100.0 * run.table_bytes / run.config.pool_bytes,
         "latency": latency(finished),
         "throughput": {
             "requests_per_s": len(finished) / run.time_s if run.time_s else 0.0,

@@ -10,9 +10,10 @@ that a request has ended is learned, as from a real model, once its last token i
 
 from bisect import insort
 from collections import deque
+from dataclasses import replace
 from operator import attrgetter
 
-from sim.alloc import KVAllocator, Short
+from sim.alloc import KVAllocator, Short, Traffic
 from sim.batch import Batch, Chunk
 from sim.config import Config
 from sim.events import Sink
@@ -36,6 +37,7 @@ class Scheduler:
         self.swapped: list[SequenceGroup] = []
         self.allocator = allocator
         self.num_preemptions = 0
+        self._charged = Traffic()  # what the batches so far have paid for; a fork's copies fall to the next
         self._config = config
         self._say = Narrator(log)
         self._log = log
@@ -67,11 +69,12 @@ class Scheduler:
     def schedule(self, step: int, time: float) -> Batch:
         """The batch of the step that starts now, its memory reserved."""
         batch = Batch(step, time, horizon=self._horizon)
-        traffic = self.allocator.traffic
-        swapped, copied = traffic.swapped_blocks, traffic.copied_tokens
         self._fill(batch)
-        batch.num_swapped_blocks = traffic.swapped_blocks - swapped
-        batch.num_copied_tokens = traffic.copied_tokens - copied
+        traffic, before = self.allocator.traffic, self._charged
+        batch.num_swapped_blocks = traffic.swapped_blocks - before.swapped_blocks
+        batch.num_copied_tokens = traffic.copied_tokens - before.copied_tokens
+        batch.num_moved_tokens = traffic.moved_tokens - before.moved_tokens
+        self._charged = replace(traffic)
         return batch
 
     def advance(self, batch: Batch) -> None:
@@ -94,9 +97,12 @@ class Scheduler:
             self._admit(batch)
             if batch.chunks:
                 return
-        if self._advance_running(batch):  # nobody was preempted
+        nobody_preempted = self._advance_running(batch)
+        # The last one running may be preempted too: a range that cannot move has to start anew. A step that
+        # runs nothing would take no time, so what it would admit is admitted now.
+        if nobody_preempted or not batch.chunks:
             self._resume_swapped(batch)
-            if self._config.step_rule == "mixed":
+            if self._config.step_rule == "mixed" or not batch.chunks:
                 self._admit(batch)
 
     def _budget_left(self, batch: Batch) -> int:

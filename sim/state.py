@@ -165,12 +165,18 @@ def _fork(state: State, request: str, changes: Changes) -> None:
 def _copy(state: State, request: str, changes: Changes) -> None:
     name = _name(state, request, changes)
     table = state.block_tables[name]
-    if isinstance(table, SlotRange):
+    if "place" not in changes:  # all that the other sequence has stored
         state.stored[name] = changes["tokens"]
         return
+    assert isinstance(table, list)
     place = changes["place"]
     state.cached.pop(changes["destination"], None)
     state.block_tables[name] = [*table[:place], changes["destination"], *table[place + 1 :]]
+
+
+def _move(state: State, request: str, changes: Changes) -> None:
+    start, length = changes["destination_slots"]
+    state.block_tables[_name(state, request, changes)] = SlotRange(start, length, changes["reserved"])
 
 
 def _free(state: State, request: str, changes: Changes) -> None:
@@ -238,6 +244,7 @@ _FOLD = {
     Kind.HIT: _hit,
     Kind.FORK: _fork,
     Kind.COPY: _copy,
+    Kind.MOVE: _move,
     Kind.FREE: _free,
     Kind.PREFILL: _ran,
     Kind.DECODE: _ran,

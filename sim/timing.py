@@ -33,8 +33,8 @@ class RooflineTiming:
     flops = 2 x parameters x tokens + 4 x layers x heads x head_dim x (query, key) pairs
     bytes = weights + KV bytes per token x (tokens read by attention + tokens written)
 
-    Swapped blocks cross the host link and copied tokens are read and written once, before the step. Under a
-    window a query reads no more than the window and the sinks, so context and pairs stop growing.
+    Before the step, swapped blocks cross the host link, and copied or moved tokens are read and written once.
+    Under a window a query reads no more than the window and the sinks, so context and pairs stop growing.
     Source: Williams, Waterman, Patterson, "Roofline", CACM 2009, on the decoder's matrix products.
     """
 
@@ -52,7 +52,8 @@ class RooflineTiming:
         read = spec.weights_bytes() + kv_bytes * (batch.num_context_tokens + batch.num_tokens)
         step = max(flops / device.flops_per_s, read / device.bandwidth_bytes_per_s)
         swapped = kv_bytes * self.block_size * batch.num_swapped_blocks / self.link
-        copied = 2 * kv_bytes * batch.num_copied_tokens / device.bandwidth_bytes_per_s
+        num_copied = batch.num_copied_tokens + batch.num_moved_tokens
+        copied = 2 * kv_bytes * num_copied / device.bandwidth_bytes_per_s
         return step + swapped + copied
 
     @property
@@ -63,13 +64,15 @@ class RooflineTiming:
 
 @dataclass(frozen=True, slots=True)
 class LinearTiming:
-    """A sum of costs, read from a file: seconds per step, token, context token, pair and swapped block."""
+    """A sum of costs, read from a file: seconds per step, token, context token, pair, swapped block, and
+    token that is copied or moved."""
 
     step: float = 0.0
     token: float = 0.0
     context_token: float = 0.0
     attention_pair: float = 0.0
     swapped_block: float = 0.0
+    copied_token: float = 0.0
 
     def seconds(self, batch: Batch) -> float:
         return (
@@ -78,6 +81,7 @@ class LinearTiming:
             + self.context_token * batch.num_context_tokens
             + self.attention_pair * batch.num_attention_pairs
             + self.swapped_block * batch.num_swapped_blocks
+            + self.copied_token * (batch.num_copied_tokens + batch.num_moved_tokens)
         )
 
     @classmethod

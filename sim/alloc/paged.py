@@ -14,7 +14,9 @@ from sim.alloc.announce import Announcer
 from sim.alloc.blocks import BlockPool
 from sim.alloc.needs import BlockNeeds
 from sim.alloc.protocol import GRANTED, Granted, Short, Traffic, Usage
+from sim.alloc.runs import FreshRuns
 from sim.alloc.swap import SwapSpace, mirror, written_tables
+from sim.alloc.tables import ENTRY_BYTES, TableShape, num_large_blocks
 from sim.alloc.usage import paged_usage
 from sim.cache import Chain, PrefixCache, PrefixIndex
 from sim.events import Kind, Sink
@@ -24,7 +26,10 @@ from sim.tables import HOLE, real, unique
 
 
 class PagedAllocator:
-    """Holds `ceil(tokens / block_size)` blocks for each sequence, wherever they are."""
+    """Holds `ceil(tokens / block_size)` blocks for each sequence, wherever they are.
+
+    With `run_blocks` above 1 this is `mixed`: so many blocks in order make up a large one (`sim.alloc.runs`).
+    """
 
     unit = "blocks"
 
@@ -40,11 +45,14 @@ class PagedAllocator:
         eviction: str = "lru",
         horizon: Horizon | None = None,
         max_chunk: int | None = None,
+        run_blocks: int = 1,
+        table_shape: TableShape | None = None,
     ) -> None:
         self.block_size = block_size
         self.num_slots = num_blocks * block_size
         self.num_watermark_blocks = int(watermark * num_blocks)
-        self.device = BlockPool(num_blocks, cache, eviction)
+        fresh = FreshRuns(num_blocks, run_blocks) if run_blocks > 1 else None
+        self.device = BlockPool(num_blocks, cache, eviction, fresh)
         self.host = SwapSpace(num_host_blocks)
         self.tables: dict[Sequence, list[int]] = {}
         self.traffic = Traffic()
@@ -53,6 +61,8 @@ class PagedAllocator:
         window = self.horizon if isinstance(self.horizon, SlidingWindow) else None
         self._prefixes = PrefixIndex(cache, block_size, window)
         self._say = Announcer(log, cache)
+        self._run_blocks = run_blocks
+        self._table_shape = table_shape
 
     @property
     def num_free_slots(self) -> int:
@@ -171,7 +181,7 @@ class PagedAllocator:
         table = self.tables[sequence]
         source = table[place]
         num_owners = self.device.num_refs[source]
-        destination = self._take(sequence, 1)[0]
+        destination = self._take(sequence, 1, place)[0]
         self.device.drop([source])
         table[place] = destination
         self.traffic.copies += 1
@@ -204,7 +214,7 @@ class PagedAllocator:
         needed = len(host_blocks) + self._needs.to_go_on(group, host_tables, tokens)
         if needed > self.device.num_free:
             return Short(needed, self.device.num_free)
-        blocks = self._take(group.sequences[0], len(host_blocks))
+        blocks = self._take(group.sequences[0], len(host_blocks), 0)
         for sequence, table in zip(group.active, mirror(host_tables, blocks, self.device), strict=True):
             self.tables[sequence] = table
             self._say.alloc(sequence, table, f"{len(real(table))} blocks come back from host memory")
@@ -219,7 +229,14 @@ class PagedAllocator:
     # Books
 
     def table_bytes(self) -> int:
-        return 4 * sum(len(table) for table in self.tables.values())
+        if self._table_shape is None:  # rows that are as long as they are used
+            return ENTRY_BYTES * sum(len(table) for table in self.tables.values())
+        return self._table_shape.bytes_of(self.tables.values())
+
+    @property
+    def num_large_blocks(self) -> int:
+        """Whole runs that sequences hold in order; a shared one counts for each."""
+        return sum(num_large_blocks(table, self._run_blocks) for table in self.tables.values())
 
     def usage(self, groups: Iterable[SequenceGroup]) -> Usage:
         return paged_usage(
@@ -237,14 +254,15 @@ class PagedAllocator:
         """Room for `num_tokens` more than the stored ones, which must be there."""
         table = self.tables[sequence]
         if count := max(0, self._needs.blocks_for(sequence.stored + num_tokens) - len(table)):
-            blocks = self._take(sequence, count)
+            blocks = self._take(sequence, count, len(table))
             table.extend(blocks)
             left = self.device.num_free
             size = self.block_size
             self._say.alloc(sequence, blocks, f"{why}: {count} blocks of {size}, {left} left free")
 
-    def _take(self, sequence: Sequence, count: int) -> list[int]:
-        blocks, evicted = self.device.take(count)
+    def _take(self, sequence: Sequence, count: int, place: int) -> list[int]:
+        after = self.tables[sequence][place - 1] if place else None
+        blocks, evicted = self.device.take(count, place, after)
         if evicted:
             self._say.evict(sequence, evicted, self.device.why_evicted)
         return blocks

@@ -1,6 +1,6 @@
-"""Which slots that paged sequences hold are live, and whether the empty ones will be filled."""
+"""Which slots that sequences hold are live, and whether the empty ones will be filled."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from sim.alloc.protocol import Usage
 from sim.horizon import Horizon
@@ -101,3 +101,41 @@ def _dropped_slots(sequence: Sequence, start: int, block_size: int, horizon: Hor
         for offset in range(block_size)
         if horizon.is_dropped(sequence.request, start + offset, start + offset + 1, count)
     )
+
+
+def range_usage(
+    ranges: Mapping[Sequence, tuple[int, int]],
+    groups: Iterable[SequenceGroup],
+    rounded: Callable[[int], int],
+    *,
+    grows: bool,
+) -> Usage:
+    """Usage of ranges (start, slots asked for), each rounded up by its placement.
+
+        live | reserved: will be filled | internal: asked for in vain | rounding: not asked for
+
+    A sequence that `grows` uses its whole range, so what it will fill of the rounding is reserved.
+    """
+    live = reserved = internal = rounding = 0
+    for sequence in (sequence for group in groups for sequence in group.sequences):
+        _, length = ranges[sequence]
+        taken = rounded(length)
+        filled = min(taken if grows else length, sequence.request.final_tokens)
+        live += sequence.stored
+        reserved += filled - sequence.stored
+        internal += max(0, length - filled)
+        rounding += taken - max(length, filled)
+    return Usage(live=live, reserved=reserved, internal=internal, rounding=rounding)
+
+
+def page_usage(
+    tables: Mapping[Sequence, list[int]], groups: Iterable[SequenceGroup], page_tokens: int
+) -> Usage:
+    """Usage of pages that nobody shares: what no token will ever fill is there because pages round up."""
+    live = held = filled = 0
+    for sequence in (sequence for group in groups for sequence in group.sequences):
+        num_slots = len(tables[sequence]) * page_tokens
+        held += num_slots
+        live += sequence.stored
+        filled += min(num_slots, sequence.request.final_tokens)
+    return Usage(live=live, reserved=filled - live, rounding=held - filled)
