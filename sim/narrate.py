@@ -4,7 +4,7 @@ from typing import Any
 
 from sim.alloc import Short
 from sim.batch import Chunk
-from sim.events import Kind, Sink
+from sim.events import Kind, Sink, decode_why
 from sim.request import SequenceGroup
 from sim.victims import VICTIMS
 
@@ -48,7 +48,7 @@ class Narrator:
         if chunk.group.request.width > 1:
             state["sequence"] = sequence.index
         if not chunk.is_prefill:
-            self._emit(Kind.DECODE, chunk.group, f"emits token {sequence.emitted}", **state)
+            self._emit(Kind.DECODE, chunk.group, decode_why(sequence.emitted), **state)
             return
         rest = (
             f"emits token {sequence.emitted}"

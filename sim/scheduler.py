@@ -165,7 +165,7 @@ class Scheduler:
 
     def _preempt(self, batch: Batch, victim: SequenceGroup, *, needy: SequenceGroup, short: Short) -> None:
         self.running.remove(victim)
-        batch.chunks = [chunk for chunk in batch.chunks if chunk.group is not victim]
+        batch.drop(victim)
         victim.preemptions += 1
         self.num_preemptions += 1
         why = self._say.shortage(needy, victim, short, self.allocator.unit, self._config.victim)
@@ -249,8 +249,8 @@ class Scheduler:
 
     def _run(self, batch: Batch, group: SequenceGroup, plan: Plan) -> None:
         emits = sum(num_tokens for _, num_tokens in plan) == group.num_pending
-        batch.chunks += [
-            Chunk(
+        for sequence, num_tokens in plan:
+            chunk = Chunk(
                 group,
                 sequence,
                 start=sequence.stored,
@@ -258,8 +258,7 @@ class Scheduler:
                 is_prefill=sequence.is_prefilling,
                 emits=emits,
             )
-            for sequence, num_tokens in plan
-        ]
+            batch.add(chunk)
 
 
 def plan_chunks(group: SequenceGroup, budget: int) -> Plan:
