@@ -19,7 +19,7 @@ from sim.trace import Trace
 HARMLESS = frozenset({
     "allocator", "placement", "pool_tokens", "pool_blocks", "memory", "block_size", "max_len", "model",
     "kv_dtype", "hardware", "batching", "step_rule", "max_seqs", "max_batch_tokens", "chunked_prefill",
-    "watermark", "preempt", "swap_blocks", "victim", "timing", "seed",
+    "watermark", "preempt", "swap_blocks", "victim", "timing", "seed", "tensor_parallel",
 })  # fmt: skip
 
 
@@ -37,9 +37,8 @@ class CohortScheduler(Scheduler):
 
     def _advance_running(self, batch: Batch) -> bool:
         sequences = [group.sequences[0] for group in self.running]
-        if len(sequences) > self._budget_left(batch) or any(
-            [sequence.stored < sequence.input_tokens for sequence in sequences]
-        ):
+        prefilling = [sequence for sequence in sequences if sequence.stored < sequence.input_tokens]
+        if prefilling or len(sequences) > self._budget_left(batch):
             return super()._advance_running(batch)
         nobody_preempted = self._grow_full_ones(batch)
         if not nobody_preempted:
@@ -68,6 +67,5 @@ class CohortScheduler(Scheduler):
         super().advance(batch)
 
     def retire(self) -> list[SequenceGroup]:
-        if any([group.sequences[0].emitted == group.request.output for group in self.running]):
-            return super().retire()
-        return []
+        ended = [group for group in self.running if group.sequences[0].emitted == group.request.output]
+        return super().retire() if ended else []

@@ -11,6 +11,7 @@ from sim.config import Config
 from sim.errors import InputError
 from sim.hardware import Hardware, get_hardware
 from sim.models import ModelSpec
+from sim.parallel import AllReduce
 
 
 class TimingModel(Protocol):
@@ -52,6 +53,17 @@ class RooflineTiming:
         swapped = kv_bytes * self.block_size * batch.num_swapped_blocks / device.link_bytes_per_s
         copied = 2 * kv_bytes * batch.num_copied_tokens / device.bandwidth_bytes_per_s
         return step + swapped + copied
+
+
+@dataclass(frozen=True, slots=True)
+class ParallelTiming:
+    """Every rank does its share at once (`rank`), then they add up what they have (`all_reduce`)."""
+
+    rank: RooflineTiming
+    all_reduce: AllReduce
+
+    def seconds(self, batch: Batch) -> float:
+        return self.rank.seconds(batch) + self.all_reduce.seconds(batch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,5 +113,9 @@ def make_timing(config: Config) -> TimingModel:
     if config.timing == "unit":
         return UnitTiming()
     if config.timing == "roofline":
-        return RooflineTiming(config.spec, get_hardware(config.hardware), config.kv_dtype, config.block_size)
+        hardware = get_hardware(config.hardware)
+        rank = RooflineTiming(config.rank_spec, hardware, config.kv_dtype, config.block_size)
+        if config.tensor_parallel == 1:
+            return rank
+        return ParallelTiming(rank, AllReduce(config.spec, config.tensor_parallel, hardware))
     return LinearTiming.read(Path(config.timing))

@@ -21,7 +21,7 @@ DEFAULT_ALLOCATORS = ("max", "pow2", "oracle", "paged")
 @click.option(
     "--allocator", "allocators", multiple=True, help="max, pow2, oracle or paged; not given: all four"
 )
-@config_options(skip=("allocator",))
+@config_options(skip=("allocator", "tensor_parallel"))  # the engine runs on one device
 @engine_options
 @output_options
 def compare(allocators: tuple[str, ...], backend: str, device: str, check: bool, **options: Any) -> int:

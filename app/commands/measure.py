@@ -30,7 +30,7 @@ def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option(
     "--allocator", "allocators", multiple=True, help="max, pow2, oracle or paged; repeat it to compare"
 )
-@config_options(skip=("allocator",))
+@config_options(skip=("allocator", "tensor_parallel"))  # the engine runs on one device
 @engine_options
 @click.option(
     "--clock", default="measured", show_default=True, help="what drives the schedule: measured | modelled"

@@ -118,9 +118,7 @@ def test_a_larger_lru_cache_finds_no_less(blocks: list[tuple[int, ...]]):
 
 
 def tokens_request(id: str, tokens: list[int]) -> Request:
-    return Request(
-        id=id, arrival_s=0.0, prompt=len(tokens), output=1, max_tokens=1, tokens=tuple(tokens)
-    )
+    return Request(id=id, arrival_s=0.0, prompt=len(tokens), output=1, max_tokens=1, tokens=tuple(tokens))
 
 
 def test_token_ids_become_blocks_that_are_equal_only_after_equal_tokens():
@@ -153,9 +151,7 @@ def test_blocks_have_the_size_of_the_trace_unless_another_is_asked_for():
 
 def test_blocks_of_two_sizes_need_a_choice():
     requests = [
-        Request(
-            id=str(size), arrival_s=0.0, prompt=4, output=1, max_tokens=1, blocks=(1,), block_tokens=size
-        )
+        Request(id=str(size), arrival_s=0.0, prompt=4, output=1, max_tokens=1, blocks=(1,), block_tokens=size)
         for size in (4, 8)
     ]
     with pytest.raises(InputError, match="blocks of 4, 8 tokens; choose one size with --block-size"):

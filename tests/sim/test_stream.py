@@ -83,6 +83,6 @@ def test_an_error_on_the_way_leaves_the_old_file_and_no_scratch(tmp_path: Path):
 
 
 def test_a_place_that_cannot_be_written_is_told_in_one_line():
-    with pytest.raises(InputError, match=r"cannot write /proc/no/such\.jsonl: .*; choose another place"):
-        with stream_to(Path("/proc/no/such.jsonl")):
-            pass
+    told = r"cannot write /proc/no/such\.jsonl: .*; choose another place"
+    with pytest.raises(InputError, match=told), stream_to(Path("/proc/no/such.jsonl")):
+        pass
