@@ -7,7 +7,7 @@ from sim.ledger import CLASSES
 
 
 def runs_table(document: dict[str, Any]) -> Table:
-    """One row a run: what memory held on average, and what requests felt."""
+    """One row a run, and one a replica: what memory held on average, and what requests felt."""
     trace = document["trace"]
     table = Table(
         title=f"{trace['name']}: {trace['requests']} requests. Memory in % of the pool, mean over busy time",
@@ -23,18 +23,20 @@ def runs_table(document: dict[str, Any]) -> Table:
     for heading in ("done", *CLASSES, "waste", "batch", "preempt", "TTFT p50", "tokens/s"):
         table.add_column(heading, justify="right", no_wrap=True)
     for run in document["runs"]:
-        table.add_row(*_cells(run))
+        table.add_row(*_cells(run, run["allocator"]))
+        for replica in run.get("replicas", []):
+            table.add_row(*_cells(replica, f"  replica {replica['replica']}"))
     return table
 
 
-def _cells(run: dict[str, Any]) -> list[str]:
+def _cells(run: dict[str, Any], name: str) -> list[str]:
     ledger, requests = run["ledger"], run["requests"]
     ttft = run["latency"]["ttft"]["p50"]
     return [
-        run["allocator"],
+        name,
         run["source"],
         f"{requests['finished']}/{requests['arrived']}",
-        *(f"{100 * ledger[name] / ledger['pool']:.1f}" for name in CLASSES),
+        *(f"{100 * ledger[name] / (ledger['pool'] or 1):.1f}" for name in CLASSES),
         f"{run['waste_percent']:.1f} %",
         f"{run['batch']['mean']:.1f}",
         str(run["preemptions"]),

@@ -102,6 +102,44 @@ class NullLog:
         """Drop them."""
 
 
+class Tee:
+    """Passes everything on to several sinks."""
+
+    def __init__(self, *sinks: Sink) -> None:
+        self.sinks = sinks
+        self._step = 0
+        self._time = 0.0
+
+    @property
+    def step(self) -> int:
+        return self._step
+
+    @step.setter
+    def step(self, step: int) -> None:
+        self._step = step
+        for sink in self.sinks:
+            sink.step = step
+
+    @property
+    def time(self) -> float:
+        return self._time
+
+    @time.setter
+    def time(self, time: float) -> None:
+        self._time = time
+        for sink in self.sinks:
+            sink.time = time
+
+    def emit(self, kind: Kind, request: str | None, why: str, **changes: Any) -> None:
+        for sink in self.sinks:
+            sink.emit(kind, request, why, **changes)
+
+    def decodes(self, sequences: Iterable[Sequence]) -> None:
+        sequences = list(sequences)
+        for sink in self.sinks:
+            sink.decodes(sequences)
+
+
 class EventLog:
     """Keeps all events in memory, in order."""
 

@@ -76,8 +76,8 @@ class Server:
         self.ends_ps = now_ps + max(1, to_ps(self._executor.execute(self._batch)))
         return True
 
-    def complete(self) -> None:
-        """Ends the step that is running: its tokens are out, finished requests leave."""
+    def complete(self) -> list[SequenceGroup]:
+        """Ends the step that is running: its tokens are out, finished requests leave. Returns those."""
         assert self.ends_ps is not None
         duration_ps, self.now_ps, self.ends_ps = self.ends_ps - self.now_ps, self.ends_ps, None
         self.log.time = to_s(self.now_ps)
@@ -88,11 +88,13 @@ class Server:
         self._announce(row)
         self._peak_slots = max(self._peak_slots, allocator.num_slots - allocator.num_free_slots)
         self._table_bytes = max(self._table_bytes, allocator.table_bytes())
-        self.num_ended += len(scheduler.retire())
+        finished = scheduler.retire()
+        self.num_ended += len(finished)
         if self._check:
             allocator.check()
         if self.on_step:
             self.on_step(row, self.num_ended)
+        return finished
 
     def serve(self) -> None:
         """Serves all that is in the inbox. Idle time is jumped over, never waited for."""

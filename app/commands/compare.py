@@ -10,8 +10,9 @@ from sim import Config, Run
 from sim import simulate as simulate_trace
 
 from app.commands.measure import ENGINE_DEFAULTS, engine_options
-from app.options import config_options, make_config, output_options, take_trace, trace_options
+from app.options import config_options, make_configs, output_options, take_trace, trace_options
 from app.output import Output, progress
+from app.recording import AnyRun
 
 DEFAULT_ALLOCATORS = ("max", "pow2", "oracle", "paged")
 
@@ -32,8 +33,8 @@ def compare(allocators: tuple[str, ...], backend: str, device: str, check: bool,
     """
     output = Output.take(options)
     trace = take_trace(options)
-    configs = [make_config(options, allocator=a, **ENGINE_DEFAULTS) for a in allocators or DEFAULT_ALLOCATORS]
-    runs: list[Run] = []
+    configs = make_configs(options, allocators or DEFAULT_ALLOCATORS, **ENGINE_DEFAULTS)
+    runs: list[AnyRun] = []
     verdicts: list[dict[str, Any]] = []
     for config in configs:
         with progress(

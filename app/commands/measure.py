@@ -5,10 +5,10 @@ from typing import Any
 
 import click
 from engine.measure import measure as measure_trace
-from sim import Run
 
-from app.options import config_options, make_config, output_options, take_trace, trace_options
+from app.options import config_options, make_configs, output_options, take_trace, trace_options
 from app.output import Output, progress
+from app.recording import AnyRun
 
 ENGINE_DEFAULTS = {"model": "tiny", "kv_dtype": "fp32", "hardware": "laptop"}
 
@@ -42,8 +42,8 @@ def measure(
     """Execute TRACE with real tensors; model, dtype and hardware default to tiny, fp32 and laptop."""
     output = Output.take(options)
     trace = take_trace(options)
-    configs = [make_config(options, allocator=name, **ENGINE_DEFAULTS) for name in allocators or ("paged",)]
-    runs: list[Run] = []
+    configs = make_configs(options, allocators or ("paged",), **ENGINE_DEFAULTS)
+    runs: list[AnyRun] = []
     for config in configs:
         with progress(
             f"measure {config.allocator}", trace.num_requests, shown=output.shows_progress
