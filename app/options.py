@@ -10,18 +10,19 @@ import click
 
 from sim import Config, Trace
 from sim.config import applies
+from sim.fleet import Fleet
 
 Command = Callable[..., Any]
 
 
 def config_options(
-    *, only: Iterable[str] | None = None, skip: Iterable[str] = ()
+    *, only: Iterable[str] | None = None, skip: Iterable[str] = (), of: type[Any] = Config
 ) -> Callable[[Command], Command]:
-    """Adds an option for each field of `Config`; one that is not given is passed as None."""
+    """Adds an option for each field of `Config` (or `of`); one that is not given is passed as None."""
 
     def decorate(command: Command) -> Command:
-        hints = typing.get_type_hints(Config)
-        chosen = [f for f in fields(Config) if (only is None or f.name in only) and f.name not in skip]
+        hints = typing.get_type_hints(of)
+        chosen = [f for f in fields(of) if (only is None or f.name in only) and f.name not in skip]
         for item in reversed(chosen):
             command = _option(item, hints[item.name])(command)
         return command
@@ -49,6 +50,23 @@ def describe(item: Field[Any]) -> str:
     if item.default not in (None, False):
         parts.append(f"(default {item.default})")
     return " ".join(parts)
+
+
+def fleet_options(command: Command) -> Command:
+    """Adds the dials of several replicas behind a router."""
+    return config_options(of=Fleet)(command)
+
+
+def take_fleet(options: dict[str, Any]) -> Fleet | None:
+    """Removes from `options` what `fleet_options` added; None when no fleet was asked for."""
+    given = {item.name: options.pop(item.name) for item in fields(Fleet)}
+    given = {name: value for name, value in given.items() if value is not None}
+    if "router" in given and "replicas" not in given:
+        raise InputError(
+            f"--router {given['router']} without --replicas: a single server needs no router; "
+            "add --replicas 2"
+        )
+    return Fleet(**given) if given else None
 
 
 def trace_options(command: Command) -> Command:
@@ -93,7 +111,14 @@ def output_options(command: Command) -> Command:
             "--json", "as_json", is_flag=True, help="one JSON document on standard output, nothing else"
         ),
         click.option(
-            "--events", type=click.Path(dir_okay=False), help="write the event log, one JSON object a line"
+            "--events",
+            type=click.Path(dir_okay=False),
+            help="write the event log as it comes, one JSON object a line; - is standard output",
+        ),
+        click.option(
+            "--chrome-trace",
+            type=click.Path(dir_okay=False),
+            help="write spans, counters and reasons as one JSON file that Perfetto opens",
         ),
         click.option("--series", type=click.Path(dir_okay=False), help="write one CSV row a step"),
         click.option(

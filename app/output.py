@@ -13,12 +13,15 @@ import orjson
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from app.chrome_trace import ChromeTrace, chrome_trace_of, write_chrome_trace
 from app.files import write_file, write_text
+from app.recording import STANDARD_OUTPUT, AnyRun, Recorder, path_for, servers
 from app.tables import agreement_table, runs_table
-from sim import Run
+from sim import InputError, Run
 from sim.report import report
 from sim.series import Row
 from sim.serve import OnStep
+from sim.stream import json_line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +30,7 @@ class Output:
 
     as_json: bool
     events: Path | None
+    chrome_trace: Path | None
     series: Path | None
     out: Path | None
     quiet: bool
@@ -34,7 +38,9 @@ class Output:
     @classmethod
     def take(cls, options: dict[str, Any]) -> "Output":
         """Removes from `options` what `output_options` added."""
-        paths = {name: options.pop(name) for name in ("events", "series", "out")}
+        paths = {name: options.pop(name) for name in ("events", "chrome_trace", "series", "out")}
+        if paths["events"] == "-" and options["as_json"]:
+            raise InputError("--events - with --json: both would be written to standard output; name a file")
         return cls(
             as_json=options.pop("as_json"),
             quiet=options.pop("quiet"),
@@ -46,24 +52,34 @@ class Output:
         """Progress goes to standard error, so it never mixes with results."""
         return not self.quiet
 
-    def write(self, runs: list[Run], agreement: list[dict[str, Any]] | None = None) -> None:
-        """Writes all that was asked for; the table comes last."""
+    @property
+    def is_recorded(self) -> bool:
+        """Whether events go to a file while the run goes on, so that none are kept in memory."""
+        return self.events is not None or self.chrome_trace is not None
+
+    def recorder(self, names: list[str]) -> Recorder:
+        """What gives the servers called `names` their logs."""
+        return Recorder(self.events, chrome_trace=self.chrome_trace is not None, names=names)
+
+    def write(
+        self,
+        runs: list[AnyRun],
+        agreement: list[dict[str, Any]] | None = None,
+        *,
+        traces: list[ChromeTrace] | None = None,
+    ) -> None:
+        """Writes all that was asked for and is not written yet; the table comes last.
+
+        Runs that were streamed have no events left to write, but then `traces` are their Chrome traces.
+        """
         document = report(runs)
         if agreement is not None:
             document["agreement"] = agreement
-        for run in runs:
-            name = (
-                run.config.allocator
-                if len({r.source for r in runs}) == 1
-                else f"{run.config.allocator}-{run.source}"
-            )
-            if self.events:
-                write_file(_path_for(self.events, name, runs), lambda out, run=run: write_events(run, out))
-            if self.series:
-                write_text(_path_for(self.series, name, runs), _series_csv(run))
+        named = servers(runs)
+        self._write_logs(named, traces)
         if self.as_json:
             click.echo(orjson.dumps(document, option=orjson.OPT_INDENT_2))
-        elif not self.quiet:
+        elif not self.quiet and self.events != STANDARD_OUTPUT:
             console = Console(width=None if sys.stdout.isatty() else 110)
             console.print(runs_table(document))
             if agreement is not None:
@@ -71,28 +87,37 @@ class Output:
         if self.out:
             from app.html_report import write_report  # matplotlib is slow to import: only where it draws
 
-            path = write_report(self.out, document, runs)
-            click.echo(f"plot:   {path.with_name('ledger.png')}", err=self.as_json)
-            click.echo(f"report: {path}", err=self.as_json)
+            path = write_report(self.out, document, [run for _, run in named])
+            to_stderr = self.as_json or self.events == STANDARD_OUTPUT
+            click.echo(f"plot:   {path.with_name('ledger.png')}", err=to_stderr)
+            click.echo(f"report: {path}", err=to_stderr)
+
+    def _write_logs(self, named: list[tuple[str, Run]], traces: list[ChromeTrace] | None) -> None:
+        names = [name for name, _ in named]
+        for name, run in named:
+            if self.events and traces is None:
+                write_file(path_for(self.events, name, names), lambda out, run=run: write_events(run, out))
+            if self.series:
+                write_text(path_for(self.series, name, names), _series_csv(run))
+        if self.chrome_trace:
+            if traces is None:
+                traces = [
+                    chrome_trace_of(run.events, name, process)
+                    for process, (name, run) in enumerate(named, start=1)
+                ]
+            write_file(self.chrome_trace, lambda out: write_chrome_trace(traces, out))
 
 
 def write_events(run: Run, out: BinaryIO) -> None:
     """The event log as JSON Lines, in order."""
     for event in run.events:
-        out.write(
-            orjson.dumps(event.as_json(), option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY)
-        )
+        out.write(json_line(event))
 
 
 def _series_csv(run: Run) -> str:
     text = StringIO()
     run.series.write_csv(text)
     return text.getvalue()
-
-
-def _path_for(path: Path, name: str, runs: list[Run]) -> Path:
-    """`path` itself for one run; with several, `events.jsonl` becomes `events.max.jsonl`."""
-    return path if len(runs) == 1 else path.with_name(f"{path.stem}.{name}{path.suffix}")
 
 
 @contextmanager

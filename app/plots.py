@@ -64,7 +64,8 @@ def ledger_timelines(runs: list[Run]) -> Figure:
         time = run.series.column("time")[picked]
         columns = [run.series.column(name)[picked] for name in CLASSES]
         axes.stackplot(time, *columns, colors=[COLOURS[name] for name in CLASSES], labels=CLASSES)
-        axes.set_title(f"{run.config.allocator}, {run.source}", loc="left", fontsize="medium")
+        replica = f", replica {run.meta['replica']}" if "replica" in run.meta else ""
+        axes.set_title(f"{run.config.allocator}, {run.source}{replica}", loc="left", fontsize="medium")
         axes.set_ylabel("slots")
         axes.set_xlim(left=0)
         axes.set_ylim(0, run.config.num_slots)

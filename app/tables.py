@@ -9,7 +9,7 @@ from sim.ledger import CLASSES
 
 
 def runs_table(document: dict[str, Any]) -> Table:
-    """One row a run: what memory held on average. Latencies are in the JSON and in the HTML report."""
+    """One row a run, and one a replica: what memory held on average. Latencies are in JSON and HTML."""
     trace, runs = document["trace"], document["runs"]
     classes = [name for name in CLASSES if name != "cached" or any(run["ledger"]["cached"] for run in runs)]
     table = _table(
@@ -21,17 +21,19 @@ def runs_table(document: dict[str, Any]) -> Table:
     for heading in ("finished", *classes, "waste", "batch", "preempted"):
         table.add_column(heading, justify="right", no_wrap=True)
     for run in runs:
-        table.add_row(*_cells(run, classes))
+        table.add_row(*_cells(run, run["allocator"], classes))
+        for replica in run.get("replicas", []):
+            table.add_row(*_cells(replica, f"  replica {replica['replica']}", classes))
     return table
 
 
-def _cells(run: dict[str, Any], classes: list[str]) -> list[str]:
+def _cells(run: dict[str, Any], name: str, classes: list[str]) -> list[str]:
     ledger, requests = run["ledger"], run["requests"]
     return [
-        run["allocator"],
+        name,
         run["source"],
         f"{requests['finished']}/{requests['arrived']}",
-        *(f"{100 * ledger[name] / ledger['pool']:.1f}" for name in classes),
+        *(f"{100 * ledger[name] / (ledger['pool'] or 1):.1f}" for name in classes),
         f"{run['waste_percent']:.1f}",
         f"{run['batch']['mean']:.1f}",
         str(run["preemptions"]),

@@ -32,25 +32,49 @@ class Chunk:
 
 @dataclass(slots=True)
 class Batch:
-    """All that one step executes. `step` counts from 1; `time` is when it starts, in seconds."""
+    """All that one step executes. `step` counts from 1; `time` is when it starts, in seconds.
+
+    `decodes` are sequences that store their last emitted token and emit the next: each means what a chunk
+    of one token would. Only `sim.cohort` fills it, and such batches go to no engine.
+    """
 
     step: int
     time: float
-    chunks: list[Chunk] = field(default_factory=list[Chunk])
+    chunks: list[Chunk] = field(default_factory=list[Chunk])  # changed by `add` and `drop` alone
+    decodes: list[Sequence] = field(default_factory=list[Sequence])
+    num_tokens: int = 0  # of all of them; kept, because the scheduler asks before each chunk
     num_swapped_blocks: int = 0  # out and in
     num_copied_tokens: int = 0  # from one sequence to another, since the batch before
     num_moved_tokens: int = 0  # of one sequence, to another place
     horizon: Horizon = field(default_factory=KeepAll)
+    _decode_context: int = 0  # tokens that attention reads for `decodes`
+
+    def add(self, chunk: Chunk) -> None:
+        """One chunk more."""
+        self.chunks.append(chunk)
+        self.num_tokens += chunk.num_tokens
+
+    def drop(self, group: SequenceGroup) -> None:
+        """Takes out what `group` would have run."""
+        self.chunks = [chunk for chunk in self.chunks if chunk.group is not group]
+        self.num_tokens = len(self.decodes) + sum(chunk.num_tokens for chunk in self.chunks)
+
+    def add_decodes(self, sequences: list[Sequence]) -> None:
+        """All of `sequences` decode."""
+        self.decodes = sequences
+        self.num_tokens += len(sequences)
+        self._decode_context = len(sequences) + sum([sequence.stored for sequence in sequences])
 
     @property
-    def num_tokens(self) -> int:
-        return sum(chunk.num_tokens for chunk in self.chunks)
+    def num_sequences(self) -> int:
+        """Sequences that run."""
+        return len(self.decodes) + len(self.chunks)
 
     @property
     def num_context_tokens(self) -> int:
         """Tokens whose keys and values attention reads, over all chunks."""
         if self.horizon.is_total:
-            return sum(chunk.context for chunk in self.chunks)
+            return self._decode_context + sum(chunk.context for chunk in self.chunks)
         return sum(
             num_read(self.horizon, chunk.start, chunk.num_tokens, is_prefill=chunk.is_prefill)
             for chunk in self.chunks
@@ -59,7 +83,7 @@ class Batch:
     @property
     def num_attention_pairs(self) -> int:
         """(query, key) pairs under the causal mask and the horizon, over all chunks."""
-        return sum(
+        return self._decode_context + sum(
             num_pairs(self.horizon, chunk.start, chunk.num_tokens, is_prefill=chunk.is_prefill)
             for chunk in self.chunks
         )

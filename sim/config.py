@@ -13,9 +13,14 @@ from sim.hardware import HARDWARE
 from sim.horizon import HeavyHitters, Horizon, KeepAll, SlidingWindow
 from sim.make import make_allocator
 from sim.models import KV_DTYPES, MODELS, ModelSpec, get_model, parse_bytes, parse_rate
+from sim.parallel import shard
 from sim.refusals import refuse_combinations
 from sim.victims import VICTIMS
 
+AT_LEAST_ONE = (
+    "block_size", "max_len", "max_seqs", "pool_tokens", "pool_blocks", "max_batch_tokens", "tensor_parallel",
+    "window", "keep_recent",
+)  # fmt: skip
 PAPER_POOL_TOKENS = 15_728  # OPT-13B on an A100-40GB, paper Table 1: 15.7K slots, 983 blocks of 16
 USUAL_ACCEPTANCE = 0.7
 
@@ -60,6 +65,7 @@ class Config:
     )
     kv_dtype: str = dial("fp16", "type of cached keys and values", choices=lambda: list(KV_DTYPES))
     hardware: str = dial("a100-40gb", "device of the roofline timing", choices=lambda: list(HARDWARE))
+    tensor_parallel: int = dial(1, "devices that share each server's model and KV heads")
     batching: str = dial("continuous", "who joins a batch when", choices=lambda: list(BATCHING))
     step_rule: str = dial("mixed", "what one step may run together", choices=lambda: list(STEP_RULES))
     max_seqs: int = dial(256, "sequences that may run at once")
@@ -109,6 +115,7 @@ class Config:
                 raise unknown_name(item.name.replace("_", " "), str(value), choices())
         self._check_counts()
         self._check_combinations()
+        assert self.rank_spec  # raises where the heads cannot be dealt out
         refuse_bad_pairs(self)
         if self.num_slots < 1:
             page = self.allocator == "virtual"
@@ -119,10 +126,8 @@ class Config:
             )
 
     def _check_counts(self) -> None:
-        at_least_one = ("block_size", "max_len", "max_seqs", "pool_tokens", "pool_blocks", "max_batch_tokens")
-        at_least_one += ("window", "keep_recent")
         at_least_zero = ("swap_blocks", "sinks", "keep_heavy", "speculate")
-        for name, least in [*((name, 1) for name in at_least_one), *((name, 0) for name in at_least_zero)]:
+        for name, least in [*((name, 1) for name in AT_LEAST_ONE), *((name, 0) for name in at_least_zero)]:
             value = getattr(self, name)
             if value is not None and value < least:
                 usual = " (16 is usual)" if name == "block_size" else ""
@@ -158,14 +163,19 @@ class Config:
         return get_model(self.model)
 
     @property
+    def rank_spec(self) -> ModelSpec:
+        """The model as one rank has it: the whole of it without tensor parallelism."""
+        return shard(self.spec, self.tensor_parallel)
+
+    @property
     def num_pool_tokens(self) -> int:
-        """Slots of the pool, before a paged one drops those that fill no block."""
+        """Slots of the pool, before a paged one drops those that fill no block; `memory` is one rank's."""
         if self.pool_tokens is not None:
             return self.pool_tokens
         if self.pool_blocks is not None:
             return self.pool_blocks * self.block_size
         if self.memory is not None:
-            return self.spec.max_slots(parse_bytes(self.memory), kv_dtype=self.kv_dtype)
+            return self.rank_spec.max_slots(parse_bytes(self.memory), kv_dtype=self.kv_dtype)
         return PAPER_POOL_TOKENS
 
     @property
@@ -228,8 +238,13 @@ class Config:
 
     def as_json(self) -> dict[str, Any]:
         """All dials and what follows from them, for the report."""
-        derived = {"num_slots": self.num_slots, "token_budget": self.token_budget}
-        return {**asdict(self), **derived, "kv_bytes_per_token": self.spec.kv_bytes_per_token(self.kv_dtype)}
+        return {
+            **asdict(self),
+            "num_slots": self.num_slots,
+            "token_budget": self.token_budget,
+            "kv_bytes_per_token": self.spec.kv_bytes_per_token(self.kv_dtype),
+            "kv_bytes_per_token_per_rank": self.rank_spec.kv_bytes_per_token(self.kv_dtype),
+        }
 
     @property
     def num_slots(self) -> int:

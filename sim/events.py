@@ -39,10 +39,12 @@ Order is `(time, step, phase, serial)`: serial is the place in the log. Memory e
 the time at which it starts, `prefill`, `decode`, `step`, `finish` the time at which it ends.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
+
+from sim.request import Sequence
 
 
 class Kind(StrEnum):
@@ -93,6 +95,15 @@ class Sink(Protocol):
 
     def emit(self, kind: Kind, request: str | None, why: str, **changes: Any) -> None: ...
 
+    def decodes(self, sequences: Iterable[Sequence]) -> None:
+        """A `decode` event for each, which is the only one of its request: most of what a log holds."""
+        ...
+
+
+def decode_why(emitted: int) -> str:
+    """Why of a `decode` event."""
+    return f"emits token {emitted}"
+
 
 class NullLog:
     """Counts nothing, keeps nothing: for runs that only want the report."""
@@ -102,6 +113,47 @@ class NullLog:
 
     def emit(self, kind: Kind, request: str | None, why: str, **changes: Any) -> None:
         """Drop the event."""
+
+    def decodes(self, sequences: Iterable[Sequence]) -> None:
+        """Drop them."""
+
+
+class Tee:
+    """Passes everything on to several sinks."""
+
+    def __init__(self, *sinks: Sink) -> None:
+        self.sinks = sinks
+        self._step = 0
+        self._time = 0.0
+
+    @property
+    def step(self) -> int:
+        return self._step
+
+    @step.setter
+    def step(self, step: int) -> None:
+        self._step = step
+        for sink in self.sinks:
+            sink.step = step
+
+    @property
+    def time(self) -> float:
+        return self._time
+
+    @time.setter
+    def time(self, time: float) -> None:
+        self._time = time
+        for sink in self.sinks:
+            sink.time = time
+
+    def emit(self, kind: Kind, request: str | None, why: str, **changes: Any) -> None:
+        for sink in self.sinks:
+            sink.emit(kind, request, why, **changes)
+
+    def decodes(self, sequences: Iterable[Sequence]) -> None:
+        sequences = list(sequences)
+        for sink in self.sinks:
+            sink.decodes(sequences)
 
 
 class EventLog:
@@ -114,6 +166,11 @@ class EventLog:
 
     def emit(self, kind: Kind, request: str | None, why: str, **changes: Any) -> None:
         self.events.append(Event(kind, self.step, self.time, request, changes, why))
+
+    def decodes(self, sequences: Iterable[Sequence]) -> None:
+        for sequence in sequences:
+            state = {"stored": sequence.stored, "emitted": sequence.emitted}
+            self.emit(Kind.DECODE, sequence.request.id, decode_why(sequence.emitted), **state)
 
     def __iter__(self) -> Iterator[Event]:
         return iter(self.events)

@@ -4,7 +4,7 @@ from typing import Any
 
 from sim.alloc import Short
 from sim.batch import Chunk
-from sim.events import Kind, Sink
+from sim.events import Kind, Sink, decode_why
 from sim.request import SequenceGroup
 from sim.victims import VICTIMS
 
@@ -48,7 +48,7 @@ class Narrator:
         if chunk.group.request.width > 1:
             state["sequence"] = sequence.index
         if not chunk.is_prefill:
-            why = f"emits token {sequence.emitted}"
+            why = decode_why(sequence.emitted)
             if chunk.num_drafts:
                 why = f"emits {accepted + 1} tokens: {accepted} of {chunk.num_drafts} drafts accepted"
                 state |= {"drafts": chunk.num_drafts, "accepted": accepted}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,10 +14,11 @@ from sim.version import VERSION
 from sim.work import Work
 
 if TYPE_CHECKING:
+    from sim.fleet import FleetRun
     from sim.run import Run
 
 
-def report(runs: list[Run]) -> dict[str, Any]:
+def report(runs: Sequence[Run | FleetRun]) -> dict[str, Any]:
     """The whole report of runs over one trace."""
     return {
         "pagelab": VERSION,

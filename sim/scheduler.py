@@ -95,14 +95,14 @@ class Scheduler:
     def _fill(self, batch: Batch) -> None:
         if self._config.step_rule == "prefill-first":
             self._admit(batch)
-            if batch.chunks:
+            if batch.num_tokens:
                 return
         nobody_preempted = self._advance_running(batch)
         # The last one running may be preempted too: a range that cannot move has to start anew. A step that
         # runs nothing would take no time, so what it would admit is admitted now.
-        if nobody_preempted or not batch.chunks:
+        if nobody_preempted or not batch.num_tokens:
             self._resume_swapped(batch)
-            if self._config.step_rule == "mixed" or not batch.chunks:
+            if self._config.step_rule == "mixed" or not batch.num_tokens:
                 self._admit(batch)
 
     def _budget_left(self, batch: Batch) -> int:
@@ -143,7 +143,7 @@ class Scheduler:
 
     def _preempt(self, batch: Batch, victim: SequenceGroup, *, needy: SequenceGroup, short: Short) -> None:
         self.running.remove(victim)
-        batch.chunks = [chunk for chunk in batch.chunks if chunk.group is not victim]
+        batch.drop(victim)
         victim.preemptions += 1
         self.num_preemptions += 1
         why = self._say.shortage(needy, victim, short, self.allocator.unit, self._config.victim)
@@ -233,8 +233,8 @@ class Scheduler:
 
     def _run(self, batch: Batch, group: SequenceGroup, plan: Plan) -> None:
         emits = sum(num_tokens for _, num_tokens in plan) >= group.num_pending
-        batch.chunks += [
-            Chunk(
+        for sequence, num_tokens in plan:
+            chunk = Chunk(
                 group,
                 sequence,
                 start=sequence.stored,
@@ -243,5 +243,4 @@ class Scheduler:
                 emits=emits,
                 num_drafts=max(0, num_tokens - sequence.num_pending),
             )
-            for sequence, num_tokens in plan
-        ]
+            batch.add(chunk)

@@ -1,22 +1,18 @@
-"""The loop: arrivals, schedule, execute, complete. The only place where time passes."""
-
-from collections import deque
-from collections.abc import Callable
+"""`simulate` a trace, or `serve` it with any executor."""
 
 from sim.batch import Batch, Executor
-from sim.clock import to_ps, to_s
+from sim.cohort import CohortScheduler, covers
 from sim.config import Config
-from sim.events import EventLog, Kind, NullLog, Sink
-from sim.ledger import take_ledger
+from sim.events import EventLog, NullLog, Sink
 from sim.refusals import refuse_request
 from sim.request import SequenceGroup
 from sim.run import Run
 from sim.scheduler import Scheduler
-from sim.series import Row, Series
+from sim.server import OnStep, Server
 from sim.timing import TimingModel, make_timing
 from sim.trace import Trace
 
-OnStep = Callable[[Row, int], None]  # the step's row, and how many requests have ended
+__all__ = ["OnStep", "SimulatedExecutor", "serve", "simulate"]
 
 
 class SimulatedExecutor:
@@ -34,19 +30,33 @@ def simulate(
     config: Config | None = None,
     *,
     record: bool = True,
+    log: Sink | None = None,
     check: bool = False,
+    step_by_step: bool = False,
     on_step: OnStep | None = None,
 ) -> Run:
     """Simulates `trace` under `config` and returns the finished run.
 
-    `record=False` keeps no events (the report stays the same); `check=True` verifies the allocator's
-    books after every step. Raises InputError when the config cannot work.
+    Events are kept in memory, or go to `log` if that is given (`sim.stream.StreamLog` writes them to a file
+    as they come), or nowhere with `record=False`; the report stays the same. `check=True` verifies the
+    allocator's books after every step. `step_by_step=True` keeps to the scheduler's own loops, the slow
+    reference of `sim.cohort`. Raises InputError when the config cannot work.
     """
     config = config or Config()
-    log = EventLog() if record else NullLog()
+    if log is None:
+        log = EventLog() if record else NullLog()
     executor = SimulatedExecutor(make_timing(config))
+    fast = not step_by_step and covers(trace, config)
     return serve(
-        trace, config, executor, log, source="simulated", clock="modelled", check=check, on_step=on_step
+        trace,
+        config,
+        executor,
+        log,
+        source="simulated",
+        clock="modelled",
+        rules=CohortScheduler if fast else Scheduler,
+        check=check,
+        on_step=on_step,
     )
 
 
@@ -58,100 +68,18 @@ def serve(
     *,
     source: str,
     clock: str,
+    rules: type[Scheduler] = Scheduler,
     check: bool = False,
     on_step: OnStep | None = None,
 ) -> Run:
-    """Serves the whole trace with one executor. Idle time is jumped over, never waited for.
+    """Serves the whole trace with one executor.
 
     Raises InputError when a request asks for what the config excludes.
     """
-    for request in trace.requests:
+    server = Server(config, executor, log, rules(config, config.make_allocator(log), log), check=check)
+    server.on_step = on_step
+    for order, request in enumerate(trace.requests):
         refuse_request(request, config)
-    allocator = config.make_allocator(log)
-    scheduler = Scheduler(config, allocator, log)
-    groups = [SequenceGroup(request, order) for order, request in enumerate(trace.requests)]
-    arriving = deque(groups)
-    series = Series()
-    now_ps = idle_ps = 0
-    num_ended = step = peak_slots = table_bytes = 0
-
-    while arriving or scheduler.has_work:
-        if not scheduler.has_work and (arrival_ps := to_ps(arriving[0].request.arrival_s)) > now_ps:
-            idle_ps += arrival_ps - now_ps
-            now_ps = arrival_ps
-        log.step, log.time = step + 1, to_s(now_ps)
-        while arriving and to_ps(arriving[0].request.arrival_s) <= now_ps:
-            newcomer = arriving.popleft()
-            scheduler.arrive(newcomer)
-            num_ended += newcomer.reject_reason is not None
-        if not scheduler.has_work:
-            continue
-
-        step += 1
-        batch = scheduler.schedule(step, log.time)
-        assert batch.chunks, f"step {step} runs nothing: waiting {len(scheduler.waiting)}, all memory free"
-        duration_ps = max(1, to_ps(executor.execute(batch)))
-        now_ps += duration_ps
-        log.time = to_s(now_ps)
-        scheduler.advance(batch)
-        row = _row(scheduler, batch, log.time, duration_ps)
-        series.add(row)
-        _announce_step(log, row)
-        peak_slots = max(peak_slots, allocator.num_slots - allocator.num_free_slots)
-        table_bytes = max(table_bytes, allocator.table_bytes())
-        num_ended += len(scheduler.retire())
-        if check:
-            allocator.check()
-        if on_step:
-            on_step(row, num_ended)
-
-    return Run(
-        trace=trace,
-        config=config,
-        source=source,
-        clock=clock,
-        groups=groups,
-        series=series,
-        log=log,
-        time_s=to_s(now_ps),
-        idle_s=to_s(idle_ps),
-        num_preemptions=scheduler.num_preemptions,
-        work=scheduler.work,
-        traffic=allocator.traffic,
-        peak_slots=peak_slots,
-        table_bytes=table_bytes,
-        free_at_end=allocator.num_free_slots,
-    )
-
-
-def _row(scheduler: Scheduler, batch: Batch, time: float, duration_ps: int) -> Row:
-    usage = scheduler.allocator.usage(scheduler.running)
-    return Row(
-        step=batch.step,
-        time=time,
-        duration_ps=duration_ps,
-        batch=len(batch.chunks),
-        tokens=batch.num_tokens,
-        running=len(scheduler.running),
-        waiting=len(scheduler.waiting),
-        swapped=len(scheduler.swapped),
-        ledger=take_ledger(scheduler, usage),
-        blocks=usage.blocks,
-        table_entries=usage.table_entries,
-    )
-
-
-def _announce_step(log: Sink, row: Row) -> None:
-    ledger = row.ledger
-    log.emit(
-        Kind.STEP,
-        None,
-        f"{row.batch} sequences ran {row.tokens} tokens; {ledger.live} of {ledger.pool} slots live",
-        duration=to_s(row.duration_ps),
-        tokens=row.tokens,
-        batch=row.batch,
-        running=row.running,
-        waiting=row.waiting,
-        swapped=row.swapped,
-        ledger={name: getattr(ledger, name) for name in ledger.__slots__},
-    )
+        server.put(SequenceGroup(request, order))
+    server.serve()
+    return server.run(trace, source=source, clock=clock)

@@ -11,6 +11,7 @@ from sim.config import Config
 from sim.errors import InputError
 from sim.hardware import Hardware, get_hardware
 from sim.models import ModelSpec, parse_rate
+from sim.parallel import AllReduce
 
 
 class TimingModel(Protocol):
@@ -60,6 +61,17 @@ class RooflineTiming:
     def link(self) -> int:
         """Bytes per second between device and host, one direction."""
         return self.hardware.link_bytes_per_s if self.link_bytes_per_s is None else self.link_bytes_per_s
+
+
+@dataclass(frozen=True, slots=True)
+class ParallelTiming:
+    """Every rank does its share at once (`rank`), then they add up what they have (`all_reduce`)."""
+
+    rank: RooflineTiming
+    all_reduce: AllReduce
+
+    def seconds(self, batch: Batch) -> float:
+        return self.rank.seconds(batch) + self.all_reduce.seconds(batch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,5 +126,8 @@ def make_timing(config: Config) -> TimingModel:
     if config.timing == "roofline":
         link = None if config.link is None else parse_rate(config.link)
         hardware = get_hardware(config.hardware)
-        return RooflineTiming(config.spec, hardware, config.kv_dtype, config.block_size, link)
+        rank = RooflineTiming(config.rank_spec, hardware, config.kv_dtype, config.block_size, link)
+        if config.tensor_parallel == 1:
+            return rank
+        return ParallelTiming(rank, AllReduce(config.spec, config.tensor_parallel, hardware))
     return LinearTiming.read(Path(config.timing))

@@ -6,10 +6,11 @@ import orjson
 from app.options import config_options, make_config
 from sim import Config
 from sim.models import ModelSpec, parse_bytes
+from sim.parallel import kv_copies
 
 
 @click.command(short_help="bytes, blocks and slots of a model's KV cache")
-@config_options(only=("model", "kv_dtype", "block_size", "memory"))
+@config_options(only=("model", "kv_dtype", "block_size", "memory", "tensor_parallel"))
 @click.option("--json", "as_json", is_flag=True, help="one JSON document on standard output, nothing else")
 def calc(as_json: bool, **options: str | int | None) -> None:
     """Compute what a model's KV cache takes, and how many slots fit beside its weights."""
@@ -22,8 +23,11 @@ def calc(as_json: bool, **options: str | int | None) -> None:
 
 
 def calculate(config: Config) -> dict[str, int | str]:
-    """All figures in bytes and slots; `max_slots` and `max_blocks` only where memory is given."""
-    spec = config.spec
+    """All figures in bytes and slots; `max_slots` and `max_blocks` only where memory is given.
+
+    What one rank holds is told apart where there are several; memory is then the memory of one.
+    """
+    spec, rank = config.spec, config.rank_spec
     numbers: dict[str, int | str] = {
         "model": spec.name,
         "kv_dtype": config.kv_dtype,
@@ -32,6 +36,15 @@ def calculate(config: Config) -> dict[str, int | str]:
         "kv_bytes_per_block": spec.kv_bytes_per_block(config.block_size, config.kv_dtype),
         "weights_bytes": spec.weights_bytes(),
     }
+    if config.tensor_parallel > 1:
+        numbers |= {
+            "tensor_parallel": config.tensor_parallel,
+            "kv_heads_per_rank": rank.num_kv_heads,
+            "kv_head_copies": kv_copies(spec, config.tensor_parallel),
+            "kv_bytes_per_token_per_rank": rank.kv_bytes_per_token(config.kv_dtype),
+            "kv_bytes_per_block_per_rank": rank.kv_bytes_per_block(config.block_size, config.kv_dtype),
+            "weights_bytes_per_rank": rank.weights_bytes(),
+        }
     if config.memory is not None:
         numbers["memory_bytes"] = parse_bytes(config.memory)
         numbers["max_slots"] = config.num_pool_tokens
@@ -48,9 +61,18 @@ def explain(spec: ModelSpec, config: Config, numbers: dict[str, int | str]) -> s
         f"  KV per block  {config.block_size} tokens = {numbers['kv_bytes_per_block']:,} B",
         f"  weights       {spec.num_parameters:,} parameters x 2 B = {numbers['weights_bytes']:,} B",
     ]
-    if "max_slots" in numbers:
+    if config.tensor_parallel > 1:
+        copies = f", each on {numbers['kv_head_copies']} ranks" if numbers["kv_head_copies"] != 1 else ""
         lines.append(
-            f"  in {numbers['memory_bytes']:,} B  {numbers['max_slots']:,} slots beside the weights "
+            f"  on each of {config.tensor_parallel} ranks: {numbers['kv_heads_per_rank']} kv heads{copies}, "
+            f"{numbers['kv_bytes_per_token_per_rank']:,} B per token, "
+            f"{numbers['kv_bytes_per_block_per_rank']:,} B per block, "
+            f"{numbers['weights_bytes_per_rank']:,} B of weights"
+        )
+    if "max_slots" in numbers:
+        where = " of each rank" if config.tensor_parallel > 1 else ""
+        lines.append(
+            f"  in {numbers['memory_bytes']:,} B{where}  {numbers['max_slots']:,} slots beside the weights "
             f"= {numbers['max_blocks']:,} blocks"
         )
     return "\n".join(lines)

@@ -8,9 +8,10 @@ import click
 from app.commands.measure import ENGINE_DEFAULTS, engine_options
 from app.options import config_options, make_configs, output_options, take_trace, trace_options
 from app.output import Output, progress
+from app.recording import AnyRun
 from engine import EngineFault, MeasuredRun, measure
 from engine.agreement import agreement, disagreement
-from sim import Config, Run
+from sim import Config
 from sim import simulate as simulate_trace
 
 # A step of the tiny model is so short, by the roofline, that no two requests of a trace would ever meet.
@@ -23,7 +24,7 @@ DEFAULT_ALLOCATORS = ("max", "pow2", "oracle", "paged")
 @click.option(
     "--allocator", "allocators", multiple=True, help="max, pow2, oracle or paged; not given: all four"
 )
-@config_options(skip=("allocator",))
+@config_options(skip=("allocator", "tensor_parallel"))  # the engine runs on one device
 @engine_options
 @output_options
 def compare(allocators: tuple[str, ...], backend: str, device: str, check: bool, **options: Any) -> int:
@@ -36,7 +37,7 @@ def compare(allocators: tuple[str, ...], backend: str, device: str, check: bool,
     output = Output.take(options)
     trace = take_trace(options)
     configs = make_configs(allocators or DEFAULT_ALLOCATORS, options, **DEFAULTS)
-    runs: list[Run] = []
+    runs: list[AnyRun] = []
     verdicts: list[dict[str, Any]] = []
     for config in configs:
         measured: MeasuredRun | EngineFault

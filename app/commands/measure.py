@@ -7,8 +7,8 @@ import click
 
 from app.options import config_options, make_configs, output_options, take_trace, trace_options
 from app.output import Output, progress
+from app.recording import AnyRun
 from engine.measure import measure as measure_trace
-from sim import Run
 
 ENGINE_DEFAULTS = {"model": "tiny", "kv_dtype": "fp32", "hardware": "laptop"}
 
@@ -30,7 +30,7 @@ def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option(
     "--allocator", "allocators", multiple=True, help="max, pow2, oracle or paged; repeat it to compare"
 )
-@config_options(skip=("allocator",))
+@config_options(skip=("allocator", "tensor_parallel"))  # the engine runs on one device
 @engine_options
 @click.option(
     "--clock", default="measured", show_default=True, help="what drives the schedule: measured | modelled"
@@ -43,7 +43,7 @@ def measure(
     output = Output.take(options)
     trace = take_trace(options)
     configs = make_configs(allocators or ("paged",), options, **ENGINE_DEFAULTS)
-    runs: list[Run] = []
+    runs: list[AnyRun] = []
     for config in configs:
         with progress(
             f"measure {config.allocator}", trace.num_requests, shown=output.shows_progress

@@ -4,11 +4,22 @@ from typing import Any
 
 import click
 
-from app.options import config_options, make_configs, output_options, take_trace, trace_options
+from app.options import (
+    config_options,
+    fleet_options,
+    make_configs,
+    output_options,
+    take_fleet,
+    take_trace,
+    trace_options,
+)
 from app.output import Output, progress
 from app.payload import MAX_EVENTS
-from sim import Run, Trace
+from app.recording import AnyRun, server_names
+from sim import Trace
 from sim import simulate as simulate_trace
+from sim.events import EventLog
+from sim.fleet import Fleet, simulate_fleet
 
 
 @click.command(short_help="simulate a trace under one or more allocators")
@@ -17,20 +28,34 @@ from sim import simulate as simulate_trace
     "--allocator", "allocators", multiple=True, help="max, pow2, oracle or paged; repeat it to compare"
 )
 @config_options(skip=("allocator",))
+@fleet_options
 @output_options
 def simulate(allocators: tuple[str, ...], check: bool, **options: Any) -> None:
     """Simulate TRACE and report memory, waste and latency."""
     output = Output.take(options)
     trace = take_trace(options)
+    fleet = take_fleet(options)
     configs = make_configs(allocators or ("paged",), options)
-    runs: list[Run] = []
     for config in configs:
-        with progress(
-            f"simulate {config.allocator}", trace.num_requests, shown=output.shows_progress
-        ) as on_step:
-            record = output.events is not None or (output.out is not None and can_be_played(trace))
-            runs.append(simulate_trace(trace, config, record=record, check=check, on_step=on_step))
-    output.write(runs)
+        (fleet or Fleet()).check_with(config)
+    num_replicas = fleet.replicas if fleet else 1
+    names = {config.allocator: server_names(config.allocator, num_replicas) for config in configs}
+    recorder = output.recorder([name for of_run in names.values() for name in of_run])
+    keeps_log = output.out is not None and can_be_played(trace) and not output.is_recorded
+    runs: list[AnyRun] = []
+    for config in configs:
+        label = f"simulate {config.allocator}"
+        with (
+            progress(label, trace.num_requests, shown=output.shows_progress) as on_step,
+            recorder.logs(names[config.allocator]) as logs,
+        ):
+            if fleet:
+                run = simulate_fleet(trace, config, fleet, logs=logs, check=check, on_step=on_step)
+            else:
+                log = EventLog() if keeps_log else logs[0]
+                run = simulate_trace(trace, config, log=log, check=check, on_step=on_step)
+            runs.append(run)
+    output.write(runs, traces=recorder.traces)
 
 
 def can_be_played(trace: Trace) -> bool:

@@ -1,0 +1,50 @@
+"""The dials of a fleet, beside those of each of its servers."""
+
+from dataclasses import dataclass, fields
+
+from sim.config import Config, dial
+from sim.errors import InputError, unknown_name
+from sim.fleet.router import ROUTERS
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Fleet:
+    """How many servers there are, all with the same `Config`, and how they work together."""
+
+    replicas: int = dial(1, "servers with the same dials, each with its own pool, on one clock")
+    router: str = dial("round-robin", "which replica a request goes to", choices=lambda: list(ROUTERS))
+    borrow: bool = dial(
+        False, "a replica that is short of blocks takes free ones of a neighbour, over a link"
+    )
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            choices = item.metadata["choices"]
+            if choices and getattr(self, item.name) not in choices():
+                raise unknown_name(item.name, str(getattr(self, item.name)), choices())
+        if self.replicas < 1:
+            raise InputError(f"replicas {self.replicas}: must be at least 1")
+        if self.borrow and self.replicas == 1:
+            raise InputError(
+                "--borrow without --replicas: a single server has no neighbour; add --replicas 2"
+            )
+
+    def check_with(self, config: Config) -> None:
+        """Raises InputError for dials of a server that do not go together with these."""
+        if not self.borrow:
+            return
+        if config.allocator != "paged":
+            raise InputError(
+                f"--borrow with --allocator {config.allocator}: only blocks can lie anywhere; a contiguous "
+                "range has no part on another device"
+            )
+        if config.prefix_cache != "off":
+            raise InputError(
+                f"--borrow with --prefix-cache {config.prefix_cache}: a borrowed block goes back as soon as "
+                "nobody uses it, so what it held could never be found again; drop one of them"
+            )
+        if config.timing not in ("unit", "roofline"):
+            raise InputError(
+                f"--borrow with --timing {config.timing}: the file says nothing of the link between "
+                "replicas; use roofline or unit"
+            )
