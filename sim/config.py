@@ -1,7 +1,7 @@
 """Every dial of a run, in one frozen object. The command line and the app's sidebar are made from it."""
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, fields
+import os
+from dataclasses import Field, asdict, dataclass, fields
 from typing import Any
 
 from sim.alloc import (
@@ -13,6 +13,7 @@ from sim.alloc import (
     PagedAllocator,
 )
 from sim.cache import PREFIX_CACHES
+from sim.dials import check_type, dial, flag, words
 from sim.errors import InputError, unknown_name
 from sim.events import Sink
 from sim.hardware import HARDWARE
@@ -20,22 +21,21 @@ from sim.models import KV_DTYPES, MODELS, ModelSpec, get_model, parse_bytes
 from sim.victims import VICTIMS
 
 PAPER_POOL_TOKENS = 15_728  # OPT-13B on an A100-40GB, paper Table 1: 15.7K slots, 983 blocks of 16
-
-
-def dial(default: Any, help: str, *, choices: Callable[[], list[str]] | None = None, unit: str = "") -> Any:
-    """A config field with what the command line and the sidebar need to show it."""
-    return field(default=default, metadata={"help": help, "choices": choices, "unit": unit})
+MAX_SLOTS = 2**31 - 1  # means are exact up to here (`sim.series`)
+MAX_BLOCKS = 2**25  # the free list and the reference counts of so many take 1.5 GB
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Config:
     """How memory is managed, requests are batched and time is modelled.
 
-    Raises InputError, with the value and the remedy, for anything that cannot work.
+    Raises InputError, with the value and the remedy, for anything that cannot work or would do nothing.
     """
 
     allocator: str = dial("paged", "who decides where keys and values go", choices=lambda: list(ALLOCATORS))
-    placement: str = dial("buddy", "where a contiguous range goes", choices=lambda: list(PLACEMENTS))
+    placement: str | None = dial(
+        None, "where a contiguous range goes; if not given, buddy", choices=lambda: list(PLACEMENTS)
+    )
     pool_tokens: int | None = dial(None, "size of the KV pool", unit="slots")
     pool_blocks: int | None = dial(None, "size of the KV pool in blocks of --block-size", unit="blocks")
     memory: str | None = dial(
@@ -73,16 +73,34 @@ class Config:
 
     def __post_init__(self) -> None:
         for item in fields(self):
-            choices = item.metadata["choices"]
-            if choices and getattr(self, item.name) not in choices():
-                raise unknown_name(item.name.replace("_", " "), str(getattr(self, item.name)), choices())
+            self._check_dial(item)
+        self._check_timing()
         self._check_counts()
         self._check_combinations()
-        if self.num_pool_tokens < 1 or (self.allocator == "paged" and self.num_pool_blocks < 1):
+        self._check_pool()
+        if self.placement is None and applies("placement", self.allocator):
+            object.__setattr__(self, "placement", "buddy")
+
+    def _check_dial(self, item: Field[Any]) -> None:
+        """Its type, its choices, and that the allocator has a use for it."""
+        value: Any = getattr(self, item.name)
+        choices = item.metadata["choices"]
+        if value is None and item.default is None:
+            return
+        check_type(item, value)
+        if choices and value not in choices():
+            raise unknown_name(words(item), str(value), choices())
+        if value != item.default and not applies(item.name, self.allocator):
+            scope = APPLIES_TO[item.name]
             raise InputError(
-                f"pool of {self.num_pool_tokens} tokens: smaller than one block of {self.block_size}; "
-                "give a larger pool or a smaller --block-size"
+                f"{flag(item.name)} {value} with --allocator {self.allocator}: {scope.why}; "
+                f"drop it, or use --allocator {' or '.join(scope.allocators)}"
             )
+
+    def _check_timing(self) -> None:
+        if self.timing in TIMINGS or (os.path.exists(self.timing) and not os.path.isdir(self.timing)):
+            return
+        raise InputError(f"{unknown_name('timing', self.timing, TIMINGS)}, or a FILE that exists")
 
     def _check_counts(self) -> None:
         at_least_one = ("block_size", "max_len", "max_seqs", "pool_tokens", "pool_blocks", "max_batch_tokens")
@@ -99,17 +117,34 @@ class Config:
     def _check_combinations(self) -> None:
         given = [name for name in ("pool_tokens", "pool_blocks", "memory") if getattr(self, name) is not None]
         if len(given) > 1:
-            options = " and ".join("--" + name.replace("_", "-") for name in given)
+            options = " and ".join(flag(name) for name in given)
             raise InputError(f"{options}: each sets the size of the pool; give one of them")
         if self.step_rule == "prefill-first" and self.chunked_prefill:
             raise InputError(
-                "--step-rule prefill-first with --chunked-prefill: chunks exist to share a step with decodes, "
-                "which prefill-first forbids; drop one of them"
+                "--step-rule prefill-first with --chunked-prefill: chunks exist to share a step with "
+                "decodes, which prefill-first forbids; drop one of them"
             )
         if self.swap_blocks is not None and self.preempt != "swap":
             raise InputError(
                 "--swap-blocks without --preempt swap: recompute uses no host memory; add --preempt swap"
             )
+
+    def _check_pool(self) -> None:
+        num_tokens, is_paged = self.num_pool_tokens, self.allocator == "paged"
+        if num_tokens < 1 or (is_paged and self.num_pool_blocks < 1):
+            raise InputError(
+                f"pool of {num_tokens} tokens: smaller than one block of {self.block_size}; "
+                "give a larger pool or a smaller --block-size"
+            )
+        if num_tokens > MAX_SLOTS:
+            raise InputError(
+                f"pool of {num_tokens} tokens: at most {MAX_SLOTS} are counted exactly; give a smaller pool"
+            )
+        for what, count in (("pool", self.num_pool_blocks), ("host memory", self.num_host_blocks)):
+            if is_paged and count > MAX_BLOCKS:
+                raise InputError(
+                    f"{what} of {count} blocks: at most {MAX_BLOCKS}; give fewer, or a larger --block-size"
+                )
 
     @property
     def spec(self) -> ModelSpec:
@@ -146,7 +181,7 @@ class Config:
 
     def make_allocator(self, log: Sink) -> KVAllocator:
         """The allocator that this config names, with an empty pool."""
-        if self.allocator in RESERVATIONS:
+        if self.placement is not None:
             placement = PLACEMENTS[self.placement](self.num_pool_tokens)
             return ContiguousAllocator(
                 self.num_pool_tokens, self.allocator, placement, self.max_len, log, watermark=self.watermark
@@ -171,6 +206,29 @@ class Config:
         return self.num_pool_blocks * self.block_size if self.allocator == "paged" else self.num_pool_tokens
 
 
+def applies(name: str, allocator: str) -> bool:
+    """Whether `allocator` has a use for the dial `name`."""
+    return name not in APPLIES_TO or allocator in APPLIES_TO[name].allocators
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which allocators have a use for a dial, and why the others have none."""
+
+    allocators: tuple[str, ...]
+    why: str
+
+
+_NEVER_PREEMPTED = f"{', '.join(RESERVATIONS)} reserve in full at admission and are never preempted"
+
+APPLIES_TO = {  # every allocator has a use for the other dials
+    "placement": Scope(tuple(RESERVATIONS), "its blocks may lie anywhere"),
+    "preempt": Scope(("paged",), _NEVER_PREEMPTED),
+    "swap_blocks": Scope(("paged",), _NEVER_PREEMPTED),
+    "victim": Scope(("paged",), _NEVER_PREEMPTED),
+    "prefix_cache": Scope(("paged",), "only whole blocks are found again"),
+}
+TIMINGS = ("unit", "roofline")
 BATCHING = {
     "continuous": "requests join and leave at every step (Orca, vLLM)",
     "static": "a batch is filled, then runs until its last member has ended",

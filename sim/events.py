@@ -1,24 +1,32 @@
 """The event log: everything that happens to memory and requests, in one total order.
 
 Behaviour emits events; metrics, ledger series, pictures, exports and the engine fold over them.
-The fields of each kind (all optional ones live in `changes`):
+The fields of each kind (all live in `changes`; where a request has several sequences, `sequence` is the index
+of the one that is meant, and without it all are):
 
     kind      changes
-    arrive    prompt, max_tokens
+    arrive    prompt, max_tokens, width    width where it is above 1
     reject    needed, available            (slots or blocks, named in `why`)
-    admit     tokens                       input tokens to prefill
+    admit     tokens, hit                  input tokens to prefill, and those found in the prefix cache
+    hit       blocks, tokens               cached blocks with which the block table starts
     alloc     blocks                       paged: physical ids appended to the block table
               slots, reserved              contiguous: [start, length] placed, of which `reserved` asked for
+    evict     blocks                       cached content that is lost: an `alloc` or a `copy` follows
+    fork      parent, blocks, stored       from now on the block table is `blocks`, all shared with the parent
+    copy      source, destination, place, tokens     one block, before one of its owners writes
+              source_slots, destination_slots, tokens     contiguous: [start, length] each. All those of one
+                                           request and step read before any of them writes
     prefill   tokens, stored, emitted      a prompt or a chunk of it; state after the step
     decode    stored, emitted              one token; state after the step
     preempt   mode, stored, emitted        recompute or swap; state that is given up
     swap_out  blocks, host_blocks          copies device to host; a `free` of the same blocks follows
     swap_in   blocks, host_blocks          copies host to device; an `alloc` of the same blocks came before
     free      blocks | slots               released, in the order in which they enter the free list
+              cached, shared               those of `blocks` that can be found again; others, held further on
     finish    emitted
     step      duration, tokens, batch, running, waiting, swapped, ledger   closes the step
 
-`alloc` and `free` alone define block tables; `swap_*` move data and change no table.
+`hit`, `alloc`, `fork`, `copy` and `free` alone define block tables; `swap_*` move data and change no table.
 Order is `(time, step, phase, serial)`: serial is the place in the log. Memory events of a step carry
 the time at which it starts, `prefill`, `decode`, `step`, `finish` the time at which it ends.
 """

@@ -92,8 +92,10 @@ class State:
     def written(self, num_slots: int, block_size: int) -> NDArray[np.bool_]:
         """Which slots of the pool hold keys and values: bool [num_slots]."""
         mask = np.zeros(num_slots, dtype=np.bool_)
-        for sequence in self.block_tables:
-            mask[self.slots(sequence, block_size)] = True
+        for names in map(self.names, self.running):
+            computed = self.stored[names[0]]  # the others may share blocks that the first has yet to write
+            for sequence in (name for name in names if name in self.block_tables):
+                mask[self.slots(sequence, block_size)[:computed]] = True
         for block in self.cached:
             mask[block * block_size : (block + 1) * block_size] = True
         return mask
@@ -164,7 +166,7 @@ def _hit(state: State, request: str, changes: Changes) -> None:
 def _fork(state: State, request: str, changes: Changes) -> None:
     child, parent = _name(state, request, changes), f"{request}/{changes['parent']}"
     state.block_tables[child] = changes["blocks"]
-    state.stored[child] = state.stored[parent]
+    state.stored[child] = changes["stored"]
     state.emitted[child] = state.emitted[parent]
 
 
@@ -173,6 +175,7 @@ def _copy(state: State, request: str, changes: Changes) -> None:
     table = state.block_tables[name]
     if isinstance(table, SlotRange):
         state.stored[name] = changes["tokens"]
+        state.emitted[name] = state.emitted[state.names(request)[0]]  # in step with its siblings
         return
     place = changes["place"]
     state.cached.pop(changes["destination"], None)

@@ -17,7 +17,7 @@ from sim.batch import Batch, Chunk
 from sim.beam import BeamModel
 from sim.config import Config
 from sim.events import Sink
-from sim.narrate import Narrator
+from sim.narrate import Narrator, refusal
 from sim.request import Sequence, SequenceGroup
 from sim.victims import VICTIMS
 
@@ -104,8 +104,7 @@ class Scheduler:
         request, config = group.request, self._config
         worst, budget = request.worst_case_tokens, config.token_budget
         if short := self.allocator.never_fits(request):
-            unit = self.allocator.unit
-            return f"needs {short.needed} {unit} at worst, the pool can give {short.available}", short
+            return refusal(short, self.allocator.unit, config.placement), short
         if worst > config.max_len:
             short = Short(worst, config.max_len)
             return f"needs {worst} tokens at worst, the maximum length is {config.max_len}", short

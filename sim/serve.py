@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable
 
 from sim.batch import Batch, Executor
-from sim.clock import to_ps, to_s
+from sim.clock import step_ps, to_ps, to_s
 from sim.config import Config
 from sim.events import EventLog, Kind, NullLog, Sink
 from sim.ledger import take_ledger
@@ -84,7 +84,7 @@ def serve(
         step += 1
         batch = scheduler.schedule(step, log.time)
         assert batch.chunks, f"step {step} runs nothing: waiting {len(scheduler.waiting)}, all memory free"
-        duration_ps = max(1, to_ps(executor.execute(batch)))
+        duration_ps = step_ps(executor.execute(batch))
         now_ps += duration_ps
         log.time = to_s(now_ps)
         scheduler.advance(batch)

@@ -83,6 +83,8 @@ class BlockPool:
         free = sorted([*self._fresh, *self._evictable])
         unused = [block for block in range(self.num_blocks) if not owners[block]]
         assert free == unused, f"{len(free)} blocks on the free lists, {len(unused)} without an owner"
+        lost = [block for block in self._evictable if not (self._cache and self._cache.holds(block))]
+        assert not lost, f"block {lost[0]} is kept for its content, which nobody can find"
         shared = sum(count - 1 for count in owners if count)
         assert shared == self.num_shared, f"{shared} shared references, counted {self.num_shared}"
 

@@ -71,7 +71,7 @@ class PagedAllocator:
 
     def uncached_tokens(self, group: SequenceGroup) -> int:
         hit = len(self._prefixes.find(group.sequences[0])) * self.block_size
-        shared = self._num_shared_blocks(group) * self.block_size
+        shared = self._num_shared_blocks(group.request) * self.block_size
         return group.num_pending - hit - (len(group.active) - 1) * shared
 
     def admit(self, group: SequenceGroup, num_tokens: int, *, keep_watermark: bool) -> Granted | Short:
@@ -87,15 +87,15 @@ class PagedAllocator:
             num_tokens = first.num_pending
         self._extend(first, num_tokens, f"{num_tokens} tokens")
         for sequence in others:
-            num_shared = self._num_shared_blocks(group)
-            self._continue_from(first, sequence, self.tables[first][:num_shared], [])
+            num_shared = self._num_shared_blocks(group.request)
             sequence.stored = num_shared * self.block_size
+            self._continue_from(first, sequence, self.tables[first][:num_shared], [])
             self._extend(sequence, sequence.num_pending, f"{sequence.num_pending} tokens")
         return GRANTED
 
-    def _num_shared_blocks(self, group: SequenceGroup) -> int:
+    def _num_shared_blocks(self, request: Request) -> int:
         """Full blocks of the prompt: sequences that come back after a preemption share no more than these."""
-        return group.request.prompt // self.block_size
+        return request.prompt // self.block_size
 
     def _use_hits(self, sequence: Sequence, hits: list[int]) -> None:
         for block in hits:
@@ -113,7 +113,10 @@ class PagedAllocator:
         if not num_tokens:
             return GRANTED
         place, offset = divmod(sequence.stored, self.block_size)
-        must_copy = offset > 0 and self.device.num_refs[table[place]] > 1
+        is_common = place < self._num_shared_blocks(
+            sequence.request
+        )  # the same tokens, whoever computes them
+        must_copy = offset > 0 and not is_common and self.device.num_refs[table[place]] > 1
         needed = max(0, self.blocks_for(sequence.stored + num_tokens) - len(table)) + must_copy
         if needed > self.device.num_free:
             return Short(needed, self.device.num_free)
@@ -133,9 +136,10 @@ class PagedAllocator:
         if parents == list(range(len(parents))):
             return
         old = [self.tables[sequence] for sequence in group.sequences]
-        chains = [self._prefixes.chains_of(sequence) for sequence in group.sequences]
+        chains = [self._prefixes.hold(sequence) for sequence in group.sequences]
         for sequence, parent in zip(group.sequences, parents, strict=True):
             self._continue_from(group.sequences[parent], sequence, old[parent][:], chains[parent])
+        self._prefixes.let_go(chains)
         freed = self.device.drop(block for table in old for block in reversed(table))
         if freed:
             self._log.emit(Kind.FREE, group.request.id, "no beam goes on from these", **self._freed(freed))
@@ -148,7 +152,7 @@ class PagedAllocator:
         self.tables[child] = blocks
         self._prefixes.adopt(child, chains)
         why = f"sequence {child.index} goes on from sequence {parent.index}: {len(blocks)} blocks shared"
-        self._emit(Kind.FORK, child, why, parent=parent.index, blocks=blocks[:])
+        self._emit(Kind.FORK, child, why, parent=parent.index, blocks=blocks[:], stored=child.stored)
 
     def _copy_on_write(self, sequence: Sequence, place: int, num_tokens: int) -> None:
         table = self.tables[sequence]
@@ -174,6 +178,7 @@ class PagedAllocator:
     def release(self, group: SequenceGroup, why: str) -> None:
         for sequence in group.active:
             blocks = self.tables.pop(sequence)[::-1]
+            self._prefixes.retract(blocks[: len(blocks) - sequence.stored // self.block_size])
             freed = self.device.drop(blocks)
             self._prefixes.leave(sequence)
             shared = [block for block in blocks if not self.device.is_free(block)]
@@ -222,7 +227,11 @@ class PagedAllocator:
         return num_new + sum(count - 1 for count in writers.values())
 
     def _written(self, group: SequenceGroup) -> list[list[int]]:
-        return [self.tables[sequence][: self.blocks_for(sequence.stored)] for sequence in group.active]
+        """What each sequence has to keep: its written blocks, and shared ones that the first has yet to write."""
+        least = self._num_shared_blocks(group.request) if len(group.active) > 1 else 0
+        return [
+            self.tables[sequence][: max(least, self.blocks_for(sequence.stored))] for sequence in group.active
+        ]
 
     # Books
 

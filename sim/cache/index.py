@@ -25,7 +25,7 @@ class PrefixIndex:
         if self._cache is None:
             return []
         chain, hits = self._root, list[int]()
-        for key in self._keys(sequence, 0, (sequence.num_pending - 1) // self._block_size):
+        for key in self._keys(sequence, 0, sequence.num_pending - 1):
             known = chain.follow(key)
             block = self._cache.find(known) if known else None
             if known is None or block is None:
@@ -43,7 +43,7 @@ class PrefixIndex:
         if self._cache is None:
             return
         chains = self._chains.setdefault(sequence, [])
-        for key in self._keys(sequence, len(chains), num_tokens // self._block_size):
+        for key in self._keys(sequence, len(chains), num_tokens):
             chain = (chains[-1] if chains else self._root).extend(key)
             chain.retain()
             block = table[len(chains)]
@@ -51,9 +51,28 @@ class PrefixIndex:
             if not self._cache.holds(block):
                 self._cache.add(block, chain)
 
+    def retract(self, blocks: list[int]) -> None:
+        """These will not be filled after all: their sequence was preempted before its step ran."""
+        for block in blocks:
+            if self._cache and self._cache.holds(block):
+                self._cache.forget(block)
+
     def chains_of(self, sequence: Sequence) -> list[Chain]:
         """The identities of the sequence's full blocks, as a list of its own."""
         return self._chains.get(sequence, [])[:]
+
+    def hold(self, sequence: Sequence) -> list[Chain]:
+        """`chains_of` that live until `let_go`, whatever the sequence adopts in between."""
+        chains = self.chains_of(sequence)
+        for chain in chains:
+            chain.retain()
+        return chains
+
+    def let_go(self, held: list[list[Chain]]) -> None:
+        """Undoes one `hold` for each."""
+        for chains in held:
+            for chain in reversed(chains):
+                chain.release()
 
     def adopt(self, sequence: Sequence, chains: list[Chain]) -> None:
         """The sequence goes on from blocks with these identities, whatever it had before."""
@@ -68,7 +87,12 @@ class PrefixIndex:
         for chain in reversed(self._chains.pop(sequence, [])):
             chain.release()
 
-    def _keys(self, sequence: Sequence, first: int, stop: int) -> Iterator[Hashable]:
-        size = self._block_size
-        for place in range(first, stop):
-            yield block_key(sequence.request, sequence.index, place * size, (place + 1) * size)
+    def _keys(self, sequence: Sequence, first: int, num_tokens: int) -> Iterator[Hashable]:
+        """Names of the full blocks of the first `num_tokens` tokens, from logical block `first` on.
+
+        Of a beam only those of the prompt: its later tokens may be another's that it went on from.
+        """
+        size, request = self._block_size, sequence.request
+        stop = min(num_tokens, request.prompt) if request.beam > 1 else num_tokens
+        for place in range(first, stop // size):
+            yield block_key(request, sequence.index, place * size, (place + 1) * size)

@@ -69,7 +69,11 @@ class HashCache:
 
 
 class RadixCache:
-    """One block a node; only a node without cached children may go."""
+    """One block a node; only a node without cached children may go.
+
+    A sequence may hold a block of its own in place of the tree's (it was computed twice). Then a node can be
+    in use while its parent is not. If such parents are all that can go, the nodes below leave the tree too.
+    """
 
     def __init__(self) -> None:
         self._block: dict[Chain, int] = {}
@@ -79,22 +83,41 @@ class RadixCache:
         return self._block.get(chain)
 
     def add(self, block: int, chain: Chain) -> None:
-        if chain in self._block:
-            return
-        chain.retain()
-        self._chains[block] = chain
-        self._block[chain] = block
+        if chain not in self._block and self._has_place(chain):
+            chain.retain()
+            self._chains[block] = chain
+            self._block[chain] = block
 
     def holds(self, block: int) -> bool:
         return block in self._chains
 
     def pick(self, evictable: Iterable[int]) -> int:
-        return next(block for block in evictable if not self._has_cached_child(self._chains[block]))
+        leaves = (block for block in evictable if not self._cached_children(self._chains[block]))
+        block = next(leaves, None)
+        if block is not None:
+            return block
+        offered = set(evictable)
+        return next(block for block in evictable if offered.isdisjoint(self._below(block)))
 
     def forget(self, block: int) -> None:
-        chain = self._chains.pop(block)
-        del self._block[chain]
-        chain.release()
+        for one in [*self._below(block), block]:
+            chain = self._chains.pop(one)
+            del self._block[chain]
+            chain.release()
 
-    def _has_cached_child(self, chain: Chain) -> bool:
-        return any(child in self._block for child in chain.children.values())
+    def _has_place(self, chain: Chain) -> bool:
+        """Whether the node's parent is the root or in the tree."""
+        assert chain.parent is not None
+        return chain.parent.parent is None or chain.parent in self._block
+
+    def _cached_children(self, chain: Chain) -> list[int]:
+        return [self._block[child] for child in chain.children.values() if child in self._block]
+
+    def _below(self, block: int) -> list[int]:
+        """Blocks of the nodes under this one, the deepest first."""
+        below: list[int] = []
+        level = [block]
+        while level:
+            level = [child for one in level for child in self._cached_children(self._chains[one])]
+            below = level + below
+        return below
