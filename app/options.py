@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from sim import Config, Trace
-from sim.config import applies
+from sim import Config, InputError, Trace
 from sim.fleet import Fleet
+from sim.scopes import applies
 
 Command = Callable[..., Any]
 

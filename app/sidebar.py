@@ -14,8 +14,8 @@ import streamlit as st
 
 from sim import Config, InputError, Trace
 from sim.alloc import ALLOCATORS
-from sim.config import applies
 from sim.dials import type_of
+from sim.scopes import applies
 from sim.trace import list_builtins
 
 MAIN_DIALS = ("pool_tokens", "block_size", "max_len", "placement", "max_seqs", "preempt", "prefix_cache")

@@ -4,26 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sim.alloc import BLOCKED, RANGED, RESERVATIONS
 from sim.errors import InputError
 from sim.models import parse_bytes
 
 if TYPE_CHECKING:
     from sim.config import Config
 
-OWNERS = {  # dials that only some allocators have -> those allocators
-    "large_block_size": ("mixed",),
-    "growth": ("grow",),
-    "size_classes": ("slab",),
-    "page_size": ("virtual",),
-}
-
 
 def refuse_bad_pairs(config: Config) -> None:
-    """Raises InputError with a sentence that names the two options and the reason."""
-    _refuse_strangers(config)
-    _refuse_for_ranges(config)
-    _refuse_for_blocks(config)
+    """Raises InputError when an allocator's own dial does not fit another; names both and the reason."""
     for name, check in (
         ("mixed", _check_large_blocks),
         ("grow", _check_growth),
@@ -32,45 +21,6 @@ def refuse_bad_pairs(config: Config) -> None:
     ):
         if config.allocator == name:
             check(config)
-
-
-def _refuse_strangers(config: Config) -> None:
-    for name, owners in OWNERS.items():
-        default = config.__dataclass_fields__[name].default
-        if getattr(config, name) != default and config.allocator not in owners:
-            raise InputError(
-                f"--{name.replace('_', '-')} with --allocator {config.allocator}: that is a dial of "
-                f"{' and '.join(owners)}; drop one of them"
-            )
-
-
-def _refuse_for_ranges(config: Config) -> None:
-    if config.allocator in BLOCKED:
-        return
-    of = f"--allocator {config.allocator}"
-    if config.prefix_cache != "off":
-        raise InputError(
-            f"--prefix-cache {config.prefix_cache} with {of}: a prefix is shared block by block, and here "
-            "each sequence has addresses of its own; use --allocator paged or mixed"
-        )
-    if config.preempt == "swap" and config.allocator not in RESERVATIONS:
-        raise InputError(
-            f"--preempt swap with {of}: what comes back from the host would need a place of the same length "
-            "all at once, and only blocks are modelled there; use --preempt recompute, or --allocator paged"
-        )
-    if config.table == "two-level":
-        keeps = "a range has one entry" if config.allocator in RANGED else "the GPU keeps its page table"
-        raise InputError(f"--table two-level with {of}: {keeps}, so there is no block table to split")
-
-
-def _refuse_for_blocks(config: Config) -> None:
-    if config.compaction == "off":
-        return
-    of = f"--compaction {config.compaction} with --allocator {config.allocator}"
-    if config.allocator not in RANGED:
-        raise InputError(f"{of}: its pieces go anywhere, so no free one is ever in the wrong place; drop one")
-    if config.allocator == "slab":
-        raise InputError(f"{of}: chunks lie on the grid of their slab and cannot slide; drop one of them")
 
 
 def _check_large_blocks(config: Config) -> None:

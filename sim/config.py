@@ -1,12 +1,14 @@
 """Every dial of a run, in one frozen object. The command line and the app's sidebar are made from it."""
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, fields
+import os
+from dataclasses import Field, asdict, dataclass, fields
 from typing import Any
 
 from sim.alloc import ALLOCATORS, BLOCKED, PLACEMENTS, KVAllocator
 from sim.cache import EVICTIONS, PREFIX_CACHES
+from sim.choices import BATCHING, COMPACTION, PREEMPT, STEP_RULES, TABLES, TIMINGS
 from sim.combinations import refuse_bad_pairs
+from sim.dials import check_type, dial, flag, words
 from sim.errors import InputError, unknown_name
 from sim.events import Sink
 from sim.hardware import HARDWARE
@@ -15,6 +17,7 @@ from sim.make import make_allocator
 from sim.models import KV_DTYPES, MODELS, ModelSpec, get_model, parse_bytes, parse_rate
 from sim.parallel import shard
 from sim.refusals import refuse_combinations
+from sim.scopes import APPLIES_TO, applies
 from sim.victims import VICTIMS
 
 AT_LEAST_ONE = (
@@ -23,22 +26,21 @@ AT_LEAST_ONE = (
 )  # fmt: skip
 PAPER_POOL_TOKENS = 15_728  # OPT-13B on an A100-40GB, paper Table 1: 15.7K slots, 983 blocks of 16
 USUAL_ACCEPTANCE = 0.7
-
-
-def dial(default: Any, help: str, *, choices: Callable[[], list[str]] | None = None, unit: str = "") -> Any:
-    """A config field with what the command line and the sidebar need to show it."""
-    return field(default=default, metadata={"help": help, "choices": choices, "unit": unit})
+MAX_SLOTS = 2**31 - 1  # means are exact up to here (`sim.series`)
+MAX_BLOCKS = 2**25  # the free list and the reference counts of so many take 1.5 GB
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Config:
     """How memory is managed, requests are batched and time is modelled.
 
-    Raises InputError, with the value and the remedy, for anything that cannot work.
+    Raises InputError, with the value and the remedy, for anything that cannot work or would do nothing.
     """
 
     allocator: str = dial("paged", "who decides where keys and values go", choices=lambda: list(ALLOCATORS))
-    placement: str = dial("buddy", "where a contiguous range goes", choices=lambda: list(PLACEMENTS))
+    placement: str | None = dial(
+        None, "where a contiguous range goes; if not given, buddy", choices=lambda: list(PLACEMENTS)
+    )
     pool_tokens: int | None = dial(None, "size of the KV pool", unit="slots")
     pool_blocks: int | None = dial(None, "size of the KV pool in blocks of --block-size", unit="blocks")
     memory: str | None = dial(
@@ -109,21 +111,36 @@ class Config:
 
     def __post_init__(self) -> None:
         for item in fields(self):
-            choices = item.metadata["choices"]
-            value = getattr(self, item.name)
-            if choices and value is not None and value not in choices():
-                raise unknown_name(item.name.replace("_", " "), str(value), choices())
+            self._check_dial(item)
+        if self.placement is None and applies("placement", self.allocator):
+            object.__setattr__(self, "placement", "buddy")
+        self._check_timing()
         self._check_counts()
         self._check_combinations()
         assert self.rank_spec  # raises where the heads cannot be dealt out
         refuse_bad_pairs(self)
-        if self.num_slots < 1:
-            page = self.allocator == "virtual"
-            unit, dial = ("page", "--page-size") if page else ("block", "--block-size")
+        self._check_pool()
+
+    def _check_dial(self, item: Field[Any]) -> None:
+        """Its type, its choices, and that the allocator has a use for it."""
+        value: Any = getattr(self, item.name)
+        choices = item.metadata["choices"]
+        if value is None and item.default is None:
+            return
+        check_type(item, value)
+        if choices and value not in choices():
+            raise unknown_name(words(item), str(value), choices())
+        if value != item.default and not applies(item.name, self.allocator):
+            scope = APPLIES_TO[item.name]
             raise InputError(
-                f"pool of {self.num_pool_tokens} tokens: smaller than one {unit} of {self.slots_per_block}; "
-                f"give a larger pool or a smaller {dial}"
+                f"{flag(item.name)} {value} with --allocator {self.allocator}: {scope.why}; "
+                f"drop it, or use --allocator {' or '.join(scope.allocators)}"
             )
+
+    def _check_timing(self) -> None:
+        if self.timing in TIMINGS or (os.path.exists(self.timing) and not os.path.isdir(self.timing)):
+            return
+        raise InputError(f"{unknown_name('timing', self.timing, TIMINGS)}, or a FILE that exists")
 
     def _check_counts(self) -> None:
         at_least_zero = ("swap_blocks", "sinks", "keep_heavy", "speculate")
@@ -144,7 +161,7 @@ class Config:
     def _check_combinations(self) -> None:
         given = [name for name in ("pool_tokens", "pool_blocks", "memory") if getattr(self, name) is not None]
         if len(given) > 1:
-            options = " and ".join("--" + name.replace("_", "-") for name in given)
+            options = " and ".join(flag(name) for name in given)
             raise InputError(f"{options}: each sets the size of the pool; give one of them")
         if self.step_rule == "prefill-first" and self.chunked_prefill:
             raise InputError(
@@ -156,6 +173,24 @@ class Config:
                 "--swap-blocks without --preempt swap: recompute uses no host memory; add --preempt swap"
             )
         refuse_combinations(self)
+
+    def _check_pool(self) -> None:
+        num_tokens, is_paged = self.num_pool_tokens, self.allocator in BLOCKED
+        if self.num_slots < 1:
+            unit, name = ("page", "--page-size") if self.allocator == "virtual" else ("block", "--block-size")
+            raise InputError(
+                f"pool of {num_tokens} tokens: smaller than one {unit} of {self.slots_per_block}; "
+                f"give a larger pool or a smaller {name}"
+            )
+        if num_tokens > MAX_SLOTS:
+            raise InputError(
+                f"pool of {num_tokens} tokens: at most {MAX_SLOTS} are counted exactly; give a smaller pool"
+            )
+        for what, count in (("pool", self.num_pool_blocks), ("host memory", self.num_host_blocks)):
+            if is_paged and count > MAX_BLOCKS:
+                raise InputError(
+                    f"{what} of {count} blocks: at most {MAX_BLOCKS}; give fewer, or a larger --block-size"
+                )
 
     @property
     def spec(self) -> ModelSpec:
@@ -252,26 +287,3 @@ class Config:
         if self.allocator == "virtual":
             return self.num_pool_pages * self.page_tokens
         return self.num_pool_blocks * self.block_size if self.allocator in BLOCKED else self.num_pool_tokens
-
-
-BATCHING = {
-    "continuous": "requests join and leave at every step (Orca, vLLM)",
-    "static": "a batch is filled, then runs until its last member has ended",
-    "sequential": "one request at a time",
-}
-STEP_RULES = {
-    "mixed": "prefills and decodes share a step (vLLM v1)",
-    "prefill-first": "a step that admits prompts runs only prompts (vLLM 0.1 to 0.7)",
-}
-PREEMPT = {
-    "recompute": "drop the blocks, prefill again later",
-    "swap": "move the blocks to host memory and back",
-}
-COMPACTION = {
-    "off": "a range stays where it is",
-    "on-shortage": "ranges are copied together when the free slots are enough but lie apart",
-}
-TABLES = {
-    "flat": "a row for the longest sequence",
-    "two-level": "a directory, and leaves as far as they are used",
-}

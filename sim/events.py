@@ -1,13 +1,14 @@
 """The event log: everything that happens to memory and requests, in one total order.
 
 Behaviour emits events; metrics, ledger series, pictures, exports and the engine fold over them.
-The fields of each kind (all optional ones live in `changes`):
+The fields of each kind (all live in `changes`; where a request has several sequences, `sequence` is the index
+of the one that is meant, and without it all are):
 
     kind      changes
-    arrive    prompt, max_tokens
+    arrive    prompt, max_tokens, width    width where it is above 1
     reject    needed, available            (slots or blocks, named in `why`)
-    admit     tokens                       input tokens to prefill
-    hit       blocks, tokens               the block table starts with these; -1 is a hole
+    admit     tokens, hit                  input tokens to prefill, and those found in the prefix cache
+    hit       blocks, tokens               the block table starts with these cached blocks; -1 is a hole
     alloc     blocks                       paged, virtual: ids appended to the block table, -1 is a hole
               slots, reserved              contiguous: [start, length] held from now on, `reserved` asked for;
                                            for a sequence that has a range already, it begins at the same slot

@@ -2,6 +2,7 @@
 
 from sim.alloc import KVAllocator, Short
 from sim.config import Config
+from sim.narrate import refusal
 from sim.request import Request
 
 
@@ -9,8 +10,7 @@ def why_never(request: Request, config: Config, allocator: KVAllocator) -> tuple
     """Why `request` is rejected on arrival, with the two numbers; None where it can run."""
     worst, budget = request.worst_case_tokens, config.token_budget
     if short := allocator.never_fits(request):
-        unit = allocator.unit
-        return f"needs {short.needed} {unit} at worst, the pool can give {short.available}", short
+        return refusal(short, allocator.unit, config.placement), short
     if worst > config.max_len:
         short = Short(worst, config.max_len)
         return f"needs {worst} tokens at worst, the maximum length is {config.max_len}", short

@@ -47,7 +47,7 @@ def _reserving(config: Config, log: Sink) -> KVAllocator:
     return ContiguousAllocator(
         config.num_slots,
         config.allocator,
-        PLACEMENTS[config.placement](config.num_slots),
+        PLACEMENTS[config.placement or "buddy"](config.num_slots),
         config.max_len,
         log,
         config.watermark,
@@ -59,7 +59,7 @@ def _grow(config: Config, log: Sink) -> KVAllocator:
     return GrowingAllocator(
         config.num_slots,
         double if config.growth == "double" else by_step(int(config.growth)),
-        PLACEMENTS[config.placement](config.num_slots),
+        PLACEMENTS[config.placement or "buddy"](config.num_slots),
         config.max_len,
         log,
         config.watermark,
@@ -68,7 +68,7 @@ def _grow(config: Config, log: Sink) -> KVAllocator:
 
 
 def _slab(config: Config, log: Sink) -> KVAllocator:
-    slabs = SlabPlacement(PLACEMENTS[config.placement](config.num_slots), size_classes(config))
+    slabs = SlabPlacement(PLACEMENTS[config.placement or "buddy"](config.num_slots), size_classes(config))
     return GrowingAllocator(config.num_slots, exactly, slabs, config.max_len, log, config.watermark)
 
 

@@ -9,6 +9,20 @@ from sim.request import SequenceGroup
 from sim.victims import VICTIMS
 
 
+def counted(number: int, nouns: str) -> str:
+    """`2 blocks`, and `1 block`."""
+    return f"{number} {nouns.removesuffix('s') if number == 1 else nouns}"
+
+
+def refusal(short: Short, unit: str, placement: str | None) -> str:
+    """Why a request can never run: what it asks for, what that takes as placed, and what there is."""
+    can_give = f"the pool can give {short.available}"
+    if short.asked is None:
+        return f"needs {short.needed} {unit} at worst, {can_give}"
+    taken = f", {short.needed} as {placement} placement rounds them" if short.asked < short.needed else ""
+    return f"asks for {short.asked} {unit}{taken}, {can_give}"
+
+
 class Narrator:
     """Writes the scheduler's events. Memory events are the allocator's."""
 
@@ -76,7 +90,7 @@ class Narrator:
     ) -> str:
         """Why a request is preempted."""
         return (
-            f"{needy.request.id} needs {short.needed} {unit}, {short.available} free; "
+            f"{needy.request.id} needs {counted(short.needed, unit)}, {short.available} free; "
             f"request {victim.request.id} {VICTIMS[victim_rule].because}"
         )
 

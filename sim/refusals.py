@@ -52,8 +52,7 @@ def _dependents(config: Config) -> list[tuple[bool, str]]:
 def _contradictions(config: Config) -> list[tuple[bool, str]]:
     """Dials that exclude each other."""
     has_window, has_heavy = config.window is not None, config.keep_recent is not None
-    is_paged, has_cache = config.allocator == "paged", config.prefix_cache != "off"
-    allocator = f"--allocator {config.allocator}"
+    has_cache = config.prefix_cache != "off"
     return [
         (
             has_window and has_heavy,
@@ -68,18 +67,6 @@ def _contradictions(config: Config) -> list[tuple[bool, str]]:
             has_window and config.prefix_cache == "radix",
             "--window with --prefix-cache radix: a window gives up the start of a sequence first, a radix "
             "tree never keeps a node longer than its parent; use --prefix-cache hash",
-        ),
-        (
-            has_window and not is_paged,
-            f"--window with {allocator}: only blocks can be given back singly; use --allocator paged",
-        ),
-        (
-            has_heavy and not is_paged,
-            f"--keep-recent with {allocator}: only blocks can be given back singly; use --allocator paged",
-        ),
-        (
-            config.speculate > 0 and not is_paged,
-            f"--speculate with {allocator}: drafts take blocks on demand; use --allocator paged",
         ),
     ]
 

@@ -55,6 +55,8 @@ class Sequence:
         [0, prompt + emitted)       all tokens known so far
 
     In decode `stored == prompt + emitted - 1`: the last emitted token is stored by the next step.
+    When a forked group comes back after a preemption, all but its first sequence count the prompt's full
+    blocks as stored at once: they share them, and the first computes them before any other runs.
     """
 
     request: Request

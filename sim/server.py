@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable
 
 from sim.batch import Batch, Executor
-from sim.clock import to_ps, to_s
+from sim.clock import step_ps, to_ps, to_s
 from sim.config import Config
 from sim.events import Kind, Sink
 from sim.ledger import take_ledger
@@ -73,7 +73,7 @@ class Server:
         if not self._batch.num_tokens:
             return False
         self.num_steps += 1
-        self.ends_ps = now_ps + max(1, to_ps(self._executor.execute(self._batch)))
+        self.ends_ps = now_ps + step_ps(self._executor.execute(self._batch))
         return True
 
     def complete(self) -> list[SequenceGroup]:

@@ -1,12 +1,12 @@
 """How long a step takes, modelled. Every time that comes from here is labelled `modelled`."""
 
 import json
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from sim.batch import Batch
+from sim.clock import MAX_STEP_S
 from sim.config import Config
 from sim.errors import InputError
 from sim.hardware import Hardware, get_hardware
@@ -112,8 +112,10 @@ class LinearTiming:
                 f'timing {path}: expected {{"seconds": {{...}}}} with costs in seconds among {names}'
             ) from error
         for name in cls.__slots__:
-            if not 0 <= (cost := getattr(timing, name)) < math.inf:
-                raise InputError(f"timing {path}: seconds.{name} is {cost}; must be finite and at least 0")
+            if not 0 <= (cost := getattr(timing, name)) <= MAX_STEP_S:
+                raise InputError(
+                    f"timing {path}: seconds.{name} is {cost}; must be from 0 to {MAX_STEP_S} (46 days)"
+                )
         if not timing.step > 0:
             raise InputError(f"timing {path}: seconds.step is {timing.step}; a step must take more than 0 s")
         return timing

@@ -5,20 +5,29 @@ from typing import Any
 
 from sim import Request, Trace
 from sim.alloc import ALLOCATORS, PLACEMENTS
+from sim.cache import PREFIX_CACHES
+from sim.scopes import APPLIES_TO
+from sim.victims import VICTIMS
 
 Row = tuple[float, ...]
 
 
 def requests(*rows: Row, name: str = "made") -> Trace:
     """A trace of r0, r1, ... from (prompt, output, arrival = 0, max_tokens = output)."""
-    return Trace(name, tuple(_request(f"r{index}", *row) for index, row in enumerate(rows)))
+    return Trace(name, tuple(request(f"r{index}", *row) for index, row in enumerate(rows)))
 
 
-def _request(
-    id: str, prompt: int, output: int, arrival_s: float = 0.0, max_tokens: int | None = None
+def request(
+    id: str, prompt: int, output: int, arrival_s: float = 0.0, max_tokens: int | None = None, **more: Any
 ) -> Request:
+    """One request; `more` are its other fields."""
     return Request(
-        id=id, arrival_s=float(arrival_s), prompt=prompt, output=output, max_tokens=max_tokens or output
+        id=id,
+        arrival_s=float(arrival_s),
+        prompt=prompt,
+        output=output,
+        max_tokens=max_tokens or output,
+        **more,
     )
 
 
@@ -30,6 +39,45 @@ def random_rows(random: Random, count: int, *, longest: int = 30, span_s: int = 
         output = random.randint(1, longest)
         rows.append((random.randint(1, longest), output, arrival, output + random.choice((0, 0, 5))))
     return rows
+
+
+def random_trace(random: Random, count: int, *, longest: int = 30, span_s: int = 60) -> Trace:
+    """`random_rows` as requests of one to three samples or beams, whose prompts often start alike."""
+    rows = random_rows(random, count, longest=longest, span_s=span_s)
+    made = [
+        request(f"r{index}", *row, **_width(random, int(row[1])), **content(random, int(row[0])))
+        for index, row in enumerate(rows)
+    ]
+    return Trace("random", tuple(made))
+
+
+def _width(random: Random, output: int) -> dict[str, Any]:
+    width = random.choice((2, 3))
+    parents = tuple(tuple(sorted(random.choices(range(width), k=width))) for _ in range(output - 1))
+    return random.choice(
+        ({}, {}, {}, {"n": width}, {"n": width}, {"beam": width}, {"beam": width, "beam_parents": parents})
+    )
+
+
+def content(random: Random, prompt: int) -> dict[str, Any]:
+    """What a prompt holds, in each of the ways of a trace; prompts of one family start alike."""
+    family, common = random.randrange(3), min(prompt, random.choice((3, 8, 12, 30)))
+    own = random.randrange(10**6, 10**9)
+    tokens = [family * 1000 + place if place < common else own + place for place in range(prompt)]
+    size = random.choice((2, 4, 5))
+    names = [
+        family * 1000 + place if (place + 1) * size <= common else own + place
+        for place in range(-(-prompt // size))
+    ]
+    return random.choice(
+        (
+            {},
+            {"tokens": tuple(tokens)},
+            {"tokens": tuple(tokens)},
+            {"blocks": tuple(names), "block_tokens": size},
+            {"prefix": f"family {family}", "prefix_tokens": common},
+        )
+    )
 
 
 def random_dials(random: Random) -> dict[str, Any]:
@@ -45,11 +93,13 @@ def random_dials(random: Random) -> dict[str, Any]:
         "step_rule": random.choice(("mixed", "prefill-first")),
         "watermark": random.choice((0.0, 0.0, 0.05, 0.3)),
         "preempt": random.choice(("recompute", "swap")),
+        "victim": random.choice(("youngest", "youngest", *VICTIMS)),
+        "prefix_cache": random.choice(("off", *PREFIX_CACHES)),
         "timing": random.choice(("unit", "roofline")),
     }
-    if dials["preempt"] == "swap":
-        dials["swap_blocks"] = random.choice((None, 0, 2, 5, 30))
+    dials["swap_blocks"] = random.choice((None, 0, 2, 5, 30)) if dials["preempt"] == "swap" else None
     if dials["step_rule"] == "mixed":
         dials["chunked_prefill"] = random.random() < 0.5
     dials["max_batch_tokens"] = random.choice((None, 80, 16 if dials.get("chunked_prefill") else 100))
-    return dials
+    useless = {name for name, scope in APPLIES_TO.items() if dials["allocator"] not in scope.allocators}
+    return {name: value for name, value in dials.items() if name not in useless}

@@ -87,6 +87,7 @@ class ContiguousAllocator:
                 request.width * self.placement.rounded(length),
                 self.placement.capacity(length) * self.placement.rounded(length)
                 or self.placement.largest_possible,
+                asked=request.width * length,
             )
         return None
 
@@ -163,6 +164,7 @@ class ContiguousAllocator:
             self._copy(group.sequences[0], sequence)
 
     def reorder(self, group: SequenceGroup, parents: list[int]) -> None:
+        # All of these copies read before any of them writes: one may fill the range that another reads.
         for sequence, parent in zip(group.sequences, parents, strict=True):
             if parent != sequence.index:
                 self._copy(group.sequences[parent], sequence)

@@ -14,10 +14,11 @@ class Granted:
 
 @dataclass(frozen=True, slots=True)
 class Short:
-    """The memory is not there, and nothing was changed. Both counts are in the allocator's `unit`."""
+    """The memory is not there, and nothing was changed. The counts are in the allocator's `unit`."""
 
     needed: int
     available: int
+    asked: int | None = None  # of a reservation: what it asks for before its placement rounds that up
 
 
 GRANTED = Granted()

@@ -10,7 +10,7 @@ import pytest
 from app import payload as payload_module
 from app.payload import merge_clocks, replay_payload, verdict
 from sim import Config, InputError, Run, Trace, simulate
-from sim.config import applies
+from sim.scopes import applies
 from sim.ledger import CLASSES
 from tests.making import random_dials, random_trace, requests
 

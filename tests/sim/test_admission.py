@@ -2,7 +2,7 @@
 
 import pytest
 
-from sim import Config, InputError, Request, Run, Trace, simulate
+from sim import Config, Request, Run, Trace, simulate
 from tests.making import requests
 
 
@@ -11,7 +11,7 @@ def unit(trace, **dials) -> Run:
 
 
 def finishes(run: Run) -> list[float | None]:
-    return [sequence.finish_s for sequence in run.groups]
+    return [group.finish_s for group in run.groups]
 
 
 def test_a_request_that_needs_more_blocks_than_the_pool_has_is_rejected_with_both_numbers():
@@ -160,7 +160,73 @@ def test_a_request_of_one_token_takes_one_prefill_and_no_decode():
     assert finishes(run) == [1.0]
 
 
-def test_several_samples_are_refused_not_ignored():
-    request = Request(id="a", arrival_s=0.0, prompt=4, output=2, max_tokens=2, n=2)
-    with pytest.raises(InputError, match="a: n = 2"):
-        unit(Trace("t", (request,)))
+def group(**fields) -> Trace:
+    return Trace(
+        "t", (Request(id="a", arrival_s=0.0, **{"prompt": 20, "output": 5, "max_tokens": 5, **fields}),)
+    )
+
+
+@pytest.mark.parametrize("kind", ["n", "beam"])
+@pytest.mark.parametrize(
+    ("dials", "reason"),
+    [
+        # 24 tokens take 6 blocks; 5 of them are full of prompt and shared, so each further sequence takes 1
+        ({"pool_blocks": 7, "block_size": 4}, "needs 8 blocks at worst, the pool can give 7"),
+        ({"pool_blocks": 99, "max_seqs": 2}, "needs 3 sequences at once, a step runs 2"),
+        (
+            {"pool_blocks": 99, "max_batch_tokens": 2, "chunked_prefill": True},
+            "needs 3 sequences at once, a step runs 2",
+        ),
+        # recomputed after a preemption, all come back in one step
+        (
+            {"pool_blocks": 99, "max_batch_tokens": 71},
+            "needs 72 tokens in one step at worst, the budget is 71",
+        ),
+        (
+            {"allocator": "oracle", "pool_tokens": 71, "placement": "first-fit"},
+            "needs 72 slots at worst, the pool can give 71",
+        ),
+        (
+            {"allocator": "oracle", "pool_tokens": 95},  # 64 + 31: two ranges of 32 fit
+            "asks for 72 slots, 96 as buddy placement rounds them, the pool can give 64",
+        ),
+    ],
+    ids=lambda value: ",".join(value) if isinstance(value, dict) else "",
+)
+def test_a_request_is_rejected_when_its_sequences_could_never_all_run(kind, dials, reason):
+    [rejected] = unit(group(**{kind: 3}), **dials).requests
+    assert rejected["reason"] == reason
+
+
+@pytest.mark.parametrize("kind", ["n", "beam"])
+def test_one_more_of_what_was_missing_lets_all_sequences_run(kind):
+    for dials in (
+        {"pool_blocks": 8, "block_size": 4, "max_seqs": 3, "max_batch_tokens": 72},
+        {"pool_blocks": 8, "block_size": 4, "max_batch_tokens": 3, "chunked_prefill": True},
+        {"pool_tokens": 72, "allocator": "oracle", "placement": "first-fit"},
+        {"pool_tokens": 96, "allocator": "oracle"},
+    ):
+        [served] = unit(group(**{kind: 3}), **dials).requests
+        assert (served["status"], served["emitted"]) == ("finished", 15)
+
+
+def test_all_sequences_of_a_request_count_against_max_seqs():
+    trace = Trace("t", (*group(n=3), *requests((20, 5))))
+    assert finishes(unit(trace, pool_blocks=99, max_seqs=4)) == [5.0, 5.0]
+    assert finishes(unit(trace, pool_blocks=99, max_seqs=3)) == [5.0, 10.0]
+
+
+@pytest.mark.parametrize(
+    ("dials", "reason"),
+    [
+        ({"allocator": "max"}, "asks for 2048 slots, the pool can give 1024"),
+        ({"allocator": "max", "max_len": 1025}, "asks for 1025 slots, 2048 as buddy placement rounds them, "
+         "the pool can give 1024"),
+        ({"allocator": "max", "max_len": 1025, "placement": "best-fit"},
+         "asks for 1025 slots, the pool can give 1024"),
+    ],
+    ids=["max", "buddy", "best-fit"],
+)  # fmt: skip
+def test_a_rejection_names_what_was_asked_for_and_what_the_placement_makes_of_it(dials, reason):
+    """Story: `needs 128 slots` stood in the log, and the request had asked for 65."""
+    assert unit(requests((60, 6)), pool_tokens=1024, **dials).requests[0]["reason"] == reason

@@ -13,7 +13,7 @@ def unit(trace, **dials) -> Run:
 
 
 def finishes(run: Run) -> list[float | None]:
-    return [sequence.finish_s for sequence in run.groups]
+    return [group.finish_s for group in run.groups]
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,12 @@ import pytest
 
 from sim import Config, simulate
 from sim.events import Kind
-from tests.making import random_dials, random_rows, requests
+from tests.making import random_dials, random_trace, requests
 
 
 def random_case(seed):
     random = Random(seed)
-    return requests(*random_rows(random, 25)), Config(**random_dials(random))
+    return random_trace(random, 25), Config(**random_dials(random))
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -53,7 +53,7 @@ def test_every_request_arrives_once_and_is_either_rejected_or_finished_last(seed
         if "reject" in kinds:
             assert kinds == ["arrive", "reject"]
             continue
-        assert kinds[-2:] == ["finish", "free"]
+        assert kinds[-1 - request.width :] == ["finish", *["free"] * request.width]
         assert kinds.count("finish") == 1
         back = kinds.count("admit") + kinds.count("swap_in")
         assert back == 1 + kinds.count("preempt")
@@ -61,16 +61,28 @@ def test_every_request_arrives_once_and_is_either_rejected_or_finished_last(seed
 
 @pytest.mark.parametrize("seed", range(15))
 def test_blocks_and_ranges_that_are_taken_are_given_back(seed):
-    run = simulate(*random_case(seed))
-    taken: list[tuple] = []
-    for event in run.events:
-        pieces = event.changes.get("blocks") or [tuple(event.changes.get("slots", ()))]
-        if event.kind == "alloc":
-            taken += [(event.request, piece) for piece in pieces]
-        if event.kind == "free":
-            for piece in pieces:
-                taken.remove((event.request, piece))
-    assert taken == []
+    trace, config = random_case(seed)
+    width = {request.id: request.width for request in trace}
+    tables: dict[tuple, list] = {}
+    for event in simulate(trace, config).events:
+        changes, who = event.changes, (event.request, event.changes.get("sequence", 0))
+        pieces = changes.get("blocks", [tuple(changes.get("slots", ()))])
+        match event.kind:
+            case "alloc":
+                tables[who] = [*tables.get(who, ()), *pieces]
+            case "hit" | "fork":
+                tables[who] = pieces
+            case "copy" if "source" in changes:
+                assert tables[who][changes["place"]] == changes["source"]
+                tables[who] = [changes["destination"] if b == changes["source"] else b for b in tables[who]]
+            case "free":
+                shared = changes.get("shared", [])
+                if "sequence" in changes or width[event.request] == 1:
+                    assert sorted(tables.pop(who)) == sorted([*pieces, *shared])
+                left = {piece for table in tables.values() for piece in table}
+                assert left.isdisjoint(pieces), "freed, though somebody still holds it"
+                assert left.issuperset(shared), "kept, though nobody holds it"
+    assert tables == {}
 
 
 @pytest.mark.parametrize("seed", range(10))

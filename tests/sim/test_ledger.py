@@ -4,79 +4,139 @@ from random import Random
 
 import pytest
 
-from sim import Config, simulate
+from sim import Config, Trace, simulate
 from sim.alloc import PLACEMENTS, PagedAllocator
 from sim.ledger import CLASSES, Ledger, take_ledger, waste_percent
-from tests.making import random_dials, random_rows, requests
+from tests.making import random_dials, random_rows, random_trace, request, requests
+from tests.sim.physical import Memory
 
 
-def by_slot(scheduler) -> dict[str, int]:
-    """The ledger by definition: every slot is looked at by itself."""
-    allocator = scheduler.allocator
-    classes: list[str] = ["free"] * allocator.num_slots
+class SlotBySlot:
+    """The ledger by definition: every slot is looked at by itself, its content followed from the log."""
 
-    def put(slot: int, name: str) -> None:
-        assert classes[slot] == "free", f"slot {slot} is {classes[slot]} and {name}"
-        classes[slot] = name
+    def __init__(self, trace, config) -> None:
+        self.memory = Memory(trace, config.num_slots, config.block_size)
+        self.num_seen = 0
 
-    for sequence in scheduler.running:
-        final = sequence.request.prompt + sequence.request.output - 1
-        for position, slot in enumerate(owned(allocator, sequence)):
-            if position < sequence.stored:
-                put(slot, "live")
-            elif position < final:
-                put(slot, "reserved")
-            elif isinstance(allocator, PagedAllocator) or position < allocator.ranges[sequence][1]:
-                put(slot, "internal")
-            else:
-                put(slot, "rounding")
-    if scheduler.waiting and is_kept_out_by_placement(allocator, scheduler.waiting[0], classes):
-        classes = ["external" if name == "free" else name for name in classes]
-    return {name: classes.count(name) for name in CLASSES}
+    def __call__(self, scheduler) -> dict[str, int]:
+        for event in scheduler._log.events[self.num_seen :]:
+            self.memory.apply(event)
+        self.num_seen = len(scheduler._log.events)
+        self.memory.check()
+        allocator, live = scheduler.allocator, self.memory.live()
+        classes: list[str] = ["free"] * allocator.num_slots
+        for slot, owners in owners_of_slots(scheduler).items():
+            if slot in live:
+                classes[slot] = "live"
+            else:  # one owner who will fill it is enough
+                classes[slot] = min(class_of_empty(allocator, *owner) for owner in owners)[1]
+        for slot in cached_slots(allocator):
+            assert classes[slot] == "free", f"slot {slot} is {classes[slot]}, and cached"
+            assert self.memory.slots[slot] is not None, f"slot {slot} is cached, and holds nothing"
+            classes[slot] = "cached"
+        if scheduler.waiting and is_kept_out_by_placement(allocator, scheduler.waiting[0], classes):
+            classes = ["external" if name == "free" else name for name in classes]
+        return {name: classes.count(name) for name in CLASSES}
+
+
+def class_of_empty(allocator, sequence, position) -> tuple[int, str]:
+    """What an empty slot is to its owner, with a rank."""
+    if position < sequence.request.prompt + sequence.request.output - 1:
+        return 1, "reserved"
+    if isinstance(allocator, PagedAllocator) or position < allocator.ranges[sequence][1]:
+        return 2, "internal"
+    return 3, "rounding"
+
+
+def owners_of_slots(scheduler) -> dict[int, list[tuple]]:
+    """For each held slot the sequences that hold it, and at which position: the same for all of them."""
+    found: dict[int, list[tuple]] = {}
+    for group in scheduler.running:
+        for sequence in group.sequences:
+            for position, slot in enumerate(owned(scheduler.allocator, sequence)):
+                found.setdefault(slot, []).append((sequence, position))
+    for slot, owners in found.items():
+        assert len({position for _, position in owners}) == 1, f"slot {slot} is held at two positions"
+        assert len(owners) == 1 or isinstance(scheduler.allocator, PagedAllocator), (
+            f"slot {slot} has two owners"
+        )
+    return found
 
 
 def owned(allocator, sequence) -> list[int]:
     if isinstance(allocator, PagedAllocator):
         size = allocator.block_size
-        return [block * size + offset for block in allocator.tables[sequence] for offset in range(size)]
+        table = allocator.tables.get(sequence, [])  # none before it is forked
+        return [block * size + offset for block in table for offset in range(size)]
     start, length = allocator.ranges[sequence]
     return list(range(start, start + allocator.placement.rounded(length)))
 
 
-def is_kept_out_by_placement(allocator, sequence, classes) -> bool:
-    """Free slots are enough in total, but no place for them is. Tries every place."""
+def cached_slots(allocator) -> list[int]:
+    if not isinstance(allocator, PagedAllocator):
+        return []
+    size = allocator.block_size
+    return [block * size + offset for block in allocator.device._evictable for offset in range(size)]
+
+
+def is_kept_out_by_placement(allocator, group, classes) -> bool:
+    """Free slots are enough in total, but places for its sequences are not. Tries every place."""
     num_free = classes.count("free")
     if isinstance(allocator, PagedAllocator):
         size = allocator.block_size
         free = sum(set(classes[at : at + size]) == {"free"} for at in range(0, len(classes), size))
-        return sequence.num_pending <= num_free and free * size < sequence.num_pending
-    length = allocator.reservation(sequence.request)
+        return group.num_pending <= num_free and free * size < group.num_pending
+    length, count = allocator.reservation(group.request), len(group.sequences)
     rounded = allocator.placement.rounded(length)
     step = rounded if type(allocator.placement).__name__ == "BuddyPlacement" else 1
-    places = range(0, len(classes) - rounded + 1, step)
-    return length <= num_free and not any(set(classes[at : at + rounded]) == {"free"} for at in places)
+    at = num_places = 0
+    while at + rounded <= len(classes):
+        fits = set(classes[at : at + rounded]) == {"free"}
+        num_places += fits
+        at += rounded if fits else step
+    return length * count <= num_free and num_places < count
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(40))
 def test_the_ledger_is_what_looking_at_every_slot_gives(watched, seed):
     random = Random(seed)
-    trace = requests(*random_rows(random, 25))
+    trace, config = random_trace(random, 25), Config(**random_dials(random))
+    look = SlotBySlot(trace, config)
 
     def both(scheduler):
         ledger = take_ledger(scheduler)
-        return {name: getattr(ledger, name) for name in CLASSES}, by_slot(scheduler)
+        return {name: getattr(ledger, name) for name in CLASSES}, look(scheduler)
 
-    _, seen = watched(trace, Config(**random_dials(random)), both)
+    _, seen = watched(trace, config, both)
     for step, (ours, slot_by_slot) in enumerate(seen, start=1):
         assert ours == slot_by_slot, f"step {step}"
+
+
+def test_a_shared_prompt_is_live_once_somebody_has_computed_it(watched):
+    """Story: three samples came back after a preemption, in chunks. Two of them called the prompt's blocks,
+    which all three share, stored before the first had computed them, and the ledger called the slots live.
+    """
+    made = [request("r0", 20, 12), request("r1", 30, 8, n=3)]
+    config = Config(
+        timing="unit",
+        pool_blocks=16,
+        block_size=4,
+        chunked_prefill=True,
+        max_batch_tokens=9,
+    )
+    trace = Trace("t", tuple(made))
+    run, seen = watched(trace, config, SlotBySlot(trace, config))
+    assert run.groups[1].preemptions > 0
+    assert len(run.groups[1].prefills) == 1 + run.groups[1].preemptions
+    assert run.series.column("live").tolist() == [ledger["live"] for ledger in seen]
 
 
 @pytest.mark.parametrize("placement", PLACEMENTS)
 @pytest.mark.parametrize("allocator", ["oracle", "pow2"])
 def test_external_fragmentation_is_found_by_every_placement(watched, allocator, placement):
-    rows = requests(*random_rows(Random(5), 60, longest=40))
+    trace = random_trace(Random(5), 60, longest=40)
     config = Config(timing="unit", allocator=allocator, placement=placement, pool_tokens=220, max_len=100)
-    run, seen = watched(rows, config, by_slot)
+    run, seen = watched(trace, config, SlotBySlot(trace, config))
     assert run.series.column("external").tolist() == [ledger["external"] for ledger in seen]
     assert run.series.column("external").max() > 0
 
@@ -85,7 +145,7 @@ def test_external_fragmentation_is_found_by_every_placement(watched, allocator, 
 def test_the_classes_sum_to_the_pool_at_every_step(seed):
     random = Random(seed)
     config = Config(**random_dials(random))
-    series = simulate(requests(*random_rows(random, 25)), config).series
+    series = simulate(random_trace(random, 25), config).series
     total = sum(series.column(name) for name in CLASSES)
     assert (total == config.num_slots).all()
     assert (series.column("pool") == config.num_slots).all()

@@ -1,6 +1,8 @@
 """What happens on a shortage: the youngest gives up its memory, and gets it back (DESIGN section 3)."""
 
-from sim import Config, Run, simulate
+import pytest
+
+from sim import Config, Request, Run, Trace, simulate
 from tests.making import requests
 
 
@@ -9,11 +11,11 @@ def unit(trace, **dials) -> Run:
 
 
 def finishes(run: Run) -> list[float | None]:
-    return [sequence.finish_s for sequence in run.groups]
+    return [group.finish_s for group in run.groups]
 
 
 def preemptions(run: Run) -> dict[str, int]:
-    return {s.request.id: s.preemptions for s in run.groups if s.preemptions}
+    return {group.request.id: group.preemptions for group in run.groups if group.preemptions}
 
 
 def test_three_requests_in_six_blocks_preempt_the_third_once():
@@ -29,7 +31,7 @@ def test_a_preemption_says_who_needed_what_and_why_this_victim():
     run = unit(requests((8, 4), (8, 4), (8, 4)), pool_blocks=6, block_size=4)
     [event] = [event for event in run.events if event.kind == "preempt"]
     assert event.request == "r2"
-    assert event.why == "r0 needs 1 blocks, 0 free; request r2 arrived last"
+    assert event.why == "r0 needs 1 block, 0 free; request r2 is the youngest running request"
     assert event.changes == {"mode": "recompute", "stored": 8, "emitted": 1}
     assert (event.step, event.time) == (2, 1.0)
 
@@ -112,7 +114,7 @@ def test_two_blocks_go_out_to_the_host_and_two_come_back():
     run = unit(requests((8, 8), (8, 8)), pool_blocks=4, block_size=4, preempt="swap", swap_blocks=4)
     assert (run.traffic.swapped_out_blocks, run.traffic.swapped_in_blocks) == (2, 2)
     assert finishes(run) == [8.0, 15.0]
-    assert [s.prefills for s in run.groups] == [[8], [8]]
+    assert [group.prefills for group in run.groups] == [[8], [8]]
     assert run.free_at_end == 16
 
 
@@ -125,8 +127,10 @@ def test_a_swap_writes_its_copies_with_both_sides_into_the_log():
     back = next(index for index, (kind, _) in enumerate(moves) if kind == "swap_in")
     kind, changes = moves[back - 1]
     assert kind == "alloc"
-    assert len(changes["blocks"]) == 3  # 9 tokens
-    assert moves[back] == ("swap_in", {"blocks": changes["blocks"][:2], "host_blocks": [0, 1]})
+    assert len(changes["blocks"]) == 2
+    assert moves[back] == ("swap_in", {"blocks": changes["blocks"], "host_blocks": [0, 1]})
+    kind, more = moves[back + 1]
+    assert (kind, len(more["blocks"])) == ("alloc", 1)  # the ninth token's
 
 
 def test_a_step_is_charged_for_the_blocks_that_it_swaps(tmp_path):
@@ -188,3 +192,44 @@ def test_reservations_made_in_full_are_never_preempted():
         run = unit(rows, allocator=allocator, pool_tokens=64, max_len=20)
         assert run.num_preemptions == 0
         assert all(r["status"] == "finished" for r in run.requests)
+
+
+def test_a_request_that_waits_outside_may_be_younger_than_the_youngest_that_runs():
+    """Story: the log said that r1 `arrived last` while r2, which had, was swapped out."""
+    config = {"pool_blocks": 4, "block_size": 4, "preempt": "swap", "swap_blocks": 1}
+    run = unit(requests((1, 8), (4, 8), (1, 8)), **config)
+    why = [(event.step, event.request, event.why) for event in run.events if event.kind == "preempt"]
+    assert run.at(5).swapped == ["r2"]
+    assert why[1] == (
+        6, "r1", "r1 needs 1 block, 0 free; request r1 is the youngest running request; "
+        "host memory is full, so it is recomputed",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rule", "victim", "because"),
+    [
+        ("youngest", "r2", "is the youngest running request"),
+        ("oldest", "r0", "is the oldest running request"),
+        ("fewest-tokens", "r1", "has the fewest stored tokens of the running requests"),
+        ("lowest-priority", "r0", "has the lowest priority of the running requests"),
+    ],
+)
+def test_each_rule_picks_its_victim_and_says_why(rule, victim, because):
+    rows = ((8, -1), (6, 0), (8, 0))  # prompt, priority: r0 and r2 fill their blocks, and need more at step 2
+    made = [
+        Request(id=f"r{i}", arrival_s=0.0, prompt=prompt, output=4, max_tokens=4, priority=priority)
+        for i, (prompt, priority) in enumerate(rows)
+    ]
+    run = unit(Trace("t", tuple(made)), pool_blocks=6, block_size=4, victim=rule)
+    event = next(event for event in run.events if event.kind == "preempt")
+    assert (event.step, event.request) == (2, victim)
+    assert event.why == f"r0 needs 1 block, 0 free; request {victim} {because}"
+    assert all(entry["status"] == "finished" for entry in run.requests)
+
+
+def test_among_equals_the_youngest_goes():
+    rows = requests(*[(8, 4)] * 3)
+    for rule in ("fewest-tokens", "lowest-priority"):
+        run = unit(rows, pool_blocks=6, block_size=4, victim=rule)
+        assert next(event.request for event in run.events if event.kind == "preempt") == "r2"

@@ -6,9 +6,9 @@ from random import Random
 import orjson
 import pytest
 
-from sim import Config, Trace, __version__, simulate
+from sim import Config, __version__, simulate
 from sim.report import report, summarize
-from tests.making import random_dials, random_rows, requests
+from tests.making import random_dials, random_trace, requests
 
 RUN_KEYS = {
     "source", "allocator", "config", "requests", "steps", "time_s", "idle_s", "preemptions", "copies",
@@ -100,6 +100,13 @@ def test_one_entry_for_each_request_in_order_of_arrival(two_runs):
     assert rejected["prefills"] == []
 
 
+def test_requests_are_described_without_the_rest_of_the_report(two_runs, monkeypatch):
+    """Story: each look at `run.requests` built the whole report, percentiles and all."""
+    expected = two_runs[0].report()["per_request"]
+    monkeypatch.setattr("sim.run.report_run", None)
+    assert two_runs[0].requests == expected
+
+
 def test_latencies_by_hand(tmp_path):
     """r0: prefill 0 to 5, decode 5 to 7. r1: arrives at 100, prefill to 109, no decode."""
     costs = tmp_path / "costs.json"
@@ -163,7 +170,7 @@ def test_a_run_without_a_step_has_a_report_too(allocator, rows):
 @pytest.mark.parametrize("seed", range(20))
 def test_random_runs_end_with_an_empty_pool_and_balanced_books(seed):
     random = Random(seed)
-    trace: Trace = requests(*random_rows(random, 30))
+    trace = random_trace(random, 30)
     config = Config(**random_dials(random))
     run = simulate(trace, config, check=True)
     document = strict_json(run.report())
@@ -175,8 +182,9 @@ def test_random_runs_end_with_an_empty_pool_and_balanced_books(seed):
         document["ledger"]["pool"]
     )
     assert document["preemptions"] == sum(entry["preemptions"] for entry in document["per_request"])
-    for entry in document["per_request"]:
+    assert document["prefix"]["hit_tokens"] == sum(entry["hit_tokens"] for entry in document["per_request"])
+    for request, entry in zip(trace, document["per_request"], strict=True):
         if entry["status"] == "finished":
-            assert entry["emitted"] == entry["output"]
+            assert entry["emitted"] == entry["output"] * request.width
             assert entry["arrival"] < entry["first_token"] <= entry["finish"] <= document["time_s"]
-            assert entry["prefills"][0] == entry["prompt"]
+            assert entry["prefills"][0] == entry["prompt"] - entry["hit_tokens"]

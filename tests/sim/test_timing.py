@@ -1,12 +1,15 @@
 """Modelled step times against hand arithmetic."""
 
+from dataclasses import replace
+
 import pytest
 
 from sim import Config, InputError, simulate
 from sim.batch import Batch, Chunk
+from sim.clock import MAX_STEP_S, PS_PER_S
 from sim.hardware import Hardware
 from sim.models import ModelSpec
-from sim.request import Request, Sequence
+from sim.request import Request, SequenceGroup
 from sim.timing import LinearTiming, RooflineTiming, UnitTiming, make_timing
 from tests.making import requests
 
@@ -26,8 +29,11 @@ def device(flops_per_s: int) -> Hardware:
 @pytest.fixture
 def batch() -> Batch:
     """A prefill of 5 tokens and a decode of the 10th token of another sequence."""
-    sequence = Sequence(Request(id="r", arrival_s=0.0, prompt=5, output=1, max_tokens=1), order=0)
-    return Batch(1, 0.0, [Chunk(sequence, 0, 5, True, True), Chunk(sequence, 9, 1, False, True)])
+    group = SequenceGroup(Request(id="r", arrival_s=0.0, prompt=5, output=1, max_tokens=1), order=0)
+    [sequence] = group.sequences
+    return Batch(
+        1, 0.0, [Chunk(group, sequence, 0, 5, True, True), Chunk(group, sequence, 9, 1, False, True)]
+    )
 
 
 def test_what_a_batch_counts(batch):
@@ -37,7 +43,7 @@ def test_what_a_batch_counts(batch):
 
 
 def test_a_later_chunk_attends_to_all_before_it(batch):
-    chunk = Chunk(batch.chunks[0].sequence, 4, 3, True, False)
+    chunk = replace(batch.chunks[0], start=4, num_tokens=3, emits=False)
     assert chunk.context == 7
     assert Batch(1, 0.0, [chunk]).num_attention_pairs == 5 + 6 + 7
 
@@ -96,6 +102,8 @@ def test_linear_timing_is_the_sum_of_its_costs(batch, tmp_path):
         ('{"seconds": {"step": NaN}}', "seconds.step is nan"),
         ('{"seconds": {"step": 1, "token": -1}}', "seconds.token is -1.0"),
         ('{"seconds": {"step": 1, "token": Infinity}}', "seconds.token is inf"),
+        ('{"seconds": {"step": 1e7}}', "seconds.step is 10000000.0; must be from 0 to 4000000 (46 days)"),
+        ('{"seconds": {"step": 1, "swapped_block": 4000001}}', "seconds.swapped_block is 4000001.0"),
     ],
 )
 def test_a_timing_file_that_cannot_be_meant_is_refused_in_one_line(tmp_path, text, message):
@@ -108,11 +116,33 @@ def test_a_timing_file_that_cannot_be_meant_is_refused_in_one_line(tmp_path, tex
     assert "\n" not in str(caught.value)
 
 
-def test_a_timing_that_is_neither_a_name_nor_a_file_says_what_there_is():
+def test_the_longest_step_that_can_be_counted_is_counted_exactly(tmp_path):
+    path = tmp_path / "t.json"
+    path.write_text(f'{{"seconds": {{"step": {MAX_STEP_S}}}}}')
+    run = simulate(requests((4, 3), (4, 2)), Config(timing=str(path)))
+    assert run.series.column("duration").tolist() == [MAX_STEP_S] * 3
+    assert run.time_s == 3 * MAX_STEP_S
+    assert run.series.mean("running") == (2 + 2 + 1) / 3
+    assert MAX_STEP_S * PS_PER_S < 2**62  # what `sim.series.exact_dot` takes
+
+
+def test_a_step_whose_costs_sum_to_more_than_can_be_counted_ends_the_run_in_one_line(tmp_path):
+    """Story: costs that were each in range made a step of 10^10 s, and the series a traceback."""
+    path = tmp_path / "t.json"
+    path.write_text('{"seconds": {"step": 1, "attention_pair": 1e6}}')
     with pytest.raises(
-        InputError, match="timing rooflin: No such file or directory; known are unit, roofline"
+        InputError, match=r"a step of 1e\+07 s: at most 4000000 s \(46 days\) can be counted; lower"
     ):
-        simulate(requests((4, 1)), Config(timing="rooflin"))
+        simulate(requests((4, 1)), Config(timing=str(path)))
+
+
+def test_a_timing_file_that_went_away_after_the_config_was_made_says_so(tmp_path):
+    path = tmp_path / "t.json"
+    path.write_text('{"seconds": {"step": 1}}')
+    config = Config(timing=str(path))
+    path.unlink()
+    with pytest.raises(InputError, match="No such file or directory; known are unit, roofline"):
+        make_timing(config)
 
 
 def test_a_step_of_the_roofline_is_never_shorter_than_reading_the_weights():

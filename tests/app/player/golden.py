@@ -10,7 +10,7 @@ from typing import Any
 
 from app.payload import replay_payload
 from sim import Config, InputError, Run, Trace, simulate
-from sim.config import applies
+from sim.scopes import applies
 from sim.replay import SlotRange
 from tests.making import random_dials, random_trace, requests
 
