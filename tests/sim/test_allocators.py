@@ -590,7 +590,7 @@ def test_blocks_that_are_shared_but_not_yet_computed_are_swapped_too():
 
 @pytest.mark.parametrize("cache", PREFIX_CACHES)
 def test_a_block_whose_step_never_ran_is_not_found(cache):
-    """Story: a victim that was already scheduled in the step left blocks in the cache that nobody had filled."""
+    """Story: a victim that was scheduled in the step already left blocks in the cache that nobody filled."""
     allocator, group = PagedAllocator(8, 4, EventLog(), cache=PREFIX_CACHES[cache]()), served(12, 1)
     allocator.admit(group, 6, keep_watermark=False)
     run_to(group, allocator, 6)
@@ -617,14 +617,19 @@ def test_a_beam_finds_its_prompt_again_but_not_what_another_beam_generated():
 
 
 def test_beams_may_change_places():
-    """Story: with [1, 0] each beam gave up the names of its blocks before the other had taken them over."""
+    """Story: with [1, 0] a beam gave up the names of its blocks before the other had taken them over."""
     allocator, group = PagedAllocator(20, 1, EventLog(), cache=PREFIX_CACHES["radix"]()), served(2, 9, beam=2)
     forked(allocator, group)
+    for sequence in group.sequences:
+        allocator.grow(sequence, 1)
+        sequence.stored, sequence.emitted = 3, 2
     one, two = (allocator.tables[sequence] for sequence in group.sequences)
-    for parents in ([1, 0], [1, 0], [0, 0], [1, 0]):
+    assert one[:2] == two[:2]
+    assert one[2] != two[2]
+    for parents, tables in (([1, 0], [two, one]), ([1, 0], [one, two]), ([1, 1], [two, two])):
         allocator.reorder(group, parents)
         allocator.check()
-    assert [allocator.tables[sequence] for sequence in group.sequences] == [one, one] == [two, one]
+        assert [allocator.tables[sequence] for sequence in group.sequences] == tables
     allocator.release(group, "finished")
     assert allocator.num_free_slots == 20
 
