@@ -170,7 +170,7 @@ def make_configs(allocators: Iterable[str], given: dict[str, Any], **defaults: A
     """
     names = list(allocators)
     useless = [option for option in given if not any(applies(option, name) for name in names)]
-    return [
+    configs = [
         make_config(
             {option: value for option, value in given.items() if option in useless or applies(option, name)},
             allocator=name,
@@ -178,3 +178,9 @@ def make_configs(allocators: Iterable[str], given: dict[str, Any], **defaults: A
         )
         for name in names
     ]
+    if given.get("hardware") is not None and all(config.timing != "roofline" for config in configs):
+        raise InputError(
+            f"--hardware {given['hardware']} with --timing {configs[0].timing}: only roofline asks what a "
+            "device can do; drop one of them"
+        )
+    return configs

@@ -127,10 +127,15 @@ def progress(what: str, num_requests: int, *, shown: bool) -> Generator[OnStep |
         yield None
         return
     columns = (TextColumn("{task.description:<26}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(what, total=num_requests)
+    bar = Progress(*columns, console=Console(stderr=True))
+    task = bar.add_task(what, total=num_requests)
 
-        def on_step(row: Row, num_ended: int) -> None:
-            bar.update(task, completed=num_ended)
+    def on_step(row: Row, num_ended: int) -> None:
+        bar.start()  # with the first step: what is refused before it leaves one line and no bar
+        bar.update(task, completed=num_ended)
 
+    try:
         yield on_step
+    finally:
+        if bar.live.is_started:
+            bar.stop()

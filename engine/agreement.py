@@ -33,7 +33,7 @@ def agreement(simulated: Run, measured: MeasuredRun) -> dict[str, Any]:
 
 
 def disagreement(simulated: Run, fault: EngineFault) -> dict[str, Any]:
-    """The entry of a run in which the engine stopped: the first difference before that, or the stop itself."""
+    """The entry of a run in which the engine stopped: what differed before that, or the stop itself."""
     entry = compare_steps(simulated, fault.observations)
     stop = {"step": fault.step, "what": str(fault)}
     return {**entry, "first_difference": entry["first_difference"] or stop, "time_error_percent": None}
@@ -88,7 +88,7 @@ def compare_memory(state: State, observation: Observation, block_size: int) -> I
     if not faults.are_none:
         yield (
             f"{faults.torn} slots written in part, {faults.stray} written that nobody holds, "
-            f"{faults.gaps} out of line, {faults.shared} with two owners; the first is slot {faults.first_slot}"
+            f"{faults.gaps} out of line, {faults.shared} with two owners; the first is {faults.first_slot}"
         )
 
 

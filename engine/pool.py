@@ -94,6 +94,7 @@ class PagedPool:
     def free(self, request: str, event: Event) -> None:
         """Takes blocks out of the request's row and fills them with the sentinel."""
         row, blocks = self._rows[request], event.changes["blocks"]
+        assert set(blocks) <= set(row.blocks), f"{request} frees {blocks}, its row holds {row.blocks}"
         left = [block for block in row.blocks if block not in set(blocks)]
         columns = [*left, *[EMPTY] * (len(row.blocks) - len(left))]
         self._changed.update({(row.index, column): block for column, block in enumerate(columns)})

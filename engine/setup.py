@@ -1,6 +1,7 @@
 """From a config to a model and a pool on a device, or to one clear line why that cannot be."""
 
 import os
+from dataclasses import fields
 
 import torch
 
@@ -12,11 +13,20 @@ from engine.model import LlamaModel
 from engine.pool import PagedPool
 from sim.alloc import RESERVATIONS
 from sim.config import Config
+from sim.dials import flag
 from sim.errors import InputError, unknown_name
 from sim.trace.trace import Trace
 
 KV_DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 EXECUTABLE = (*RESERVATIONS, "paged")
+NOT_EXECUTED = (  # dials of the simulator that the engine has no tensors for so far
+    "prefix_cache",
+    "window",
+    "keep_recent",
+    "speculate",
+    "compaction",
+    "tensor_parallel",
+)
 
 
 def pick_device(name: str) -> torch.device:
@@ -90,11 +100,12 @@ def refuse_impossible(config: Config, device: torch.device) -> None:
         raise InputError(
             f"kv dtype {config.kv_dtype}: the engine stores {', '.join(KV_DTYPES)}; simulate it instead"
         )
-    if config.prefix_cache != "off":
-        raise InputError(
-            f"prefix cache {config.prefix_cache}: the engine does not share blocks yet; "
-            "use --prefix-cache off"
-        )
+    for dial in fields(config):
+        value = getattr(config, dial.name)
+        if dial.name in NOT_EXECUTED and value != dial.default:
+            raise InputError(
+                f"{flag(dial.name)} {value}: the engine does not execute it yet; simulate it instead"
+            )
     if config.max_len > spec.max_positions:
         raise InputError(
             f"maximum length {config.max_len}: model {spec.name} has {spec.max_positions} positions; "
