@@ -60,10 +60,16 @@ class Member:
 class DeltaEncoder:
     """Turns one state into the next. Remembers who holds each block: use one for each way through a run."""
 
-    def __init__(self, requests: Iterable[Request], block_size: int) -> None:
+    def __init__(
+        self, requests: Iterable[Request], block_size: int, *, grows: bool = False, has_pages: bool = False
+    ) -> None:
+        """`grows`: a sequence uses its whole range, whatever it asked for. `has_pages`: what a table's last
+        entry holds in vain is there because pages round up."""
         self.numbers: dict[str, int] = {}
         self.members: dict[str, Member] = {}
         self._block_size = block_size
+        self._grows = grows
+        self._has_pages = has_pages
         self._holders: dict[int, dict[str, int]] = defaultdict(
             dict
         )  # block -> sequence -> place in its table
@@ -76,7 +82,7 @@ class DeltaEncoder:
 
     def keyframe(self, state: State) -> Delta:
         """All of `state`, as the delta from nothing."""
-        other = DeltaEncoder((), self._block_size)
+        other = DeltaEncoder((), self._block_size, grows=self._grows, has_pages=self._has_pages)
         other.numbers, other.members = self.numbers, self.members
         return other.delta(State(), state, [*state.running, *state.waiting, *state.swapped])
 
@@ -179,12 +185,13 @@ class DeltaEncoder:
         """Cell and content of the table's entries from `first` on, as if nobody else held them."""
         final = max(stored, member.final_tokens)
         if isinstance(table, SlotRange):
-            to_fill = min(table.reserved, final) - stored
-            internal = table.reserved - stored - to_fill
-            return [(table.start, Content(stored, to_fill, internal, table.length - table.reserved))][first:]
+            filled = min(table.length if self._grows else table.reserved, final)
+            internal = max(0, table.reserved - filled)
+            rounding = table.length - max(table.reserved, filled)
+            return [(table.start, Content(stored, filled - stored, internal, rounding))][first:]
         size = self._block_size
         return [
-            (cell, _block_content(size, stored - index * size, final - index * size))
+            (cell, self._block_content(stored - index * size, final - index * size))
             for index, cell in enumerate(table[first:], start=first)
         ]
 
@@ -201,11 +208,18 @@ class DeltaEncoder:
                     stored = max(stored, written - place * size)
                     final = max(final, max(written, member.final_tokens) - place * size)
                 owner = self.members[next(iter(holders))].request
-                delta["put"].extend((block, owner, len(holders), *_block_content(size, stored, final), 0))
+                delta["put"].extend((block, owner, len(holders), *self._block_content(stored, final), 0))
             elif block in after.cached:
                 delta["put"].extend((block, NOBODY, 0, 0, 0, 0, 0, size))
             else:
                 delta["free"].append(block)
+
+    def _block_content(self, stored: int, final: int) -> Content:
+        """A block at whose first slot `stored` tokens are still to be counted, and `final` in the end."""
+        live = min(max(stored, 0), self._block_size)
+        reserved = max(min(final, self._block_size) - live, 0)
+        in_vain = self._block_size - live - reserved
+        return Content(live, reserved, 0, in_vain) if self._has_pages else Content(live, reserved, in_vain, 0)
 
     def _queue_edit(self, old: list[str], new: list[str]) -> list[list[int]]:
         staying = set(old) & set(new)
@@ -214,13 +228,6 @@ class DeltaEncoder:
         goes = [self.numbers[one] for one in old if one not in staying]
         comes = [(place, self.numbers[one]) for place, one in enumerate(new) if one not in staying]
         return [goes, [value for pair in comes for value in pair]]
-
-
-def _block_content(size: int, stored: int, final: int) -> Content:
-    """A block at whose first slot `stored` tokens are still to be counted, and `final` in the end."""
-    live = min(max(stored, 0), size)
-    reserved = max(min(final, size) - live, 0)
-    return Content(live, reserved, size - live - reserved, 0)
 
 
 def _blocks(table: BlockTable | None) -> list[int]:

@@ -18,6 +18,7 @@ from typing import Any
 
 from app.deltas import KEYFRAME_FRAMES, Delta, DeltaEncoder
 from sim import InputError, Run, __version__
+from sim.dials import flag
 from sim.events import Event, Kind
 from sim.ledger import CLASSES, waste_percent
 from sim.replay import State
@@ -48,6 +49,11 @@ def replay_payload(runs: Sequence[Run]) -> Json:
             raise InputError(f"{run.config.allocator}: no request could run: {_first_refusal(run)}")
         if not run.events:
             raise InputError(f"{run.config.allocator}: the run kept no events: there is nothing to replay")
+        for dial in ("window", "keep_recent"):
+            if getattr(run.config, dial) is not None:
+                raise InputError(
+                    f"{flag(dial)}: the player does not show dropped tokens yet; leave it out to replay"
+                )
         if len(run.events) > MAX_EVENTS:
             raise InputError(
                 f"{len(run.events):,} events under {run.config.allocator}: a replay draws {MAX_EVENTS:,} at "
@@ -100,8 +106,14 @@ class _Frames:
     def __init__(self, run: Run) -> None:
         self.times: list[float] = []
         self._pool = int(run.series.column("pool")[0])
-        self._block_size = run.config.block_size
-        self._encoder = DeltaEncoder(run.trace.requests, run.config.block_size)
+        allocator = run.config.allocator
+        self._block_size = cell_slots(run) or run.config.block_size
+        self._encoder = DeltaEncoder(
+            run.trace.requests,
+            self._block_size,
+            grows=allocator in ("grow", "slab"),
+            has_pages=allocator == "virtual",
+        )
         self._before = State()
         self._touched: dict[str, None] = {}  # a set that keeps the order of events
         self._deltas: list[Delta] = []
@@ -166,18 +178,19 @@ class _Frames:
 
 def cell_slots(run: Run) -> int:
     """Slots of a cell of this run: of a block, or 0 where every cell is a range of its own length."""
-    return run.config.block_size if run.config.allocator == "paged" else 0
+    return run.config.slots_per_block or 0
 
 
 def side_name(run: Run) -> str:
     """How a sentence calls a side."""
     name = run.config.allocator
-    return name if name in ("paged", "virtual") else f"contiguous ({name})"
+    return name if name in ("paged", "mixed", "virtual") else f"contiguous ({name})"
 
 
 def _describe(run: Run) -> Json:
     config, report = run.config, run.report()
-    how = f"blocks of {config.block_size} tokens, on demand"
+    unit = "pages" if config.allocator == "virtual" else "blocks"
+    how = f"{unit} of {cell_slots(run)} tokens, on demand"
     if not cell_slots(run):
         how = f"one range a request, {config.placement} placement"
     return {

@@ -57,8 +57,9 @@ def explain(spec: ModelSpec, config: Config, numbers: dict[str, int | str]) -> s
     scales = f" + {SCALE_BYTES} B of scale each" if config.kv_dtype in QUANTIZED_DTYPES else ""
     lines = [
         f"{spec.name}, keys and values in {config.kv_dtype}",
-        f"  KV per token  2 x {spec.num_layers} layers x {spec.num_kv_heads} kv heads x {spec.head_dim} dims x "
-        f"{element_bytes(config.kv_dtype)} B{scales} = {numbers['kv_bytes_per_token']:,} B",
+        f"  KV per token  2 x {spec.num_layers} layers x {spec.num_kv_heads} kv heads x "
+        f"{spec.head_dim} dims x {element_bytes(config.kv_dtype)} B{scales} "
+        f"= {numbers['kv_bytes_per_token']:,} B",
         f"  KV per block  {config.block_size} tokens = {numbers['kv_bytes_per_block']:,} B",
         f"  weights       {spec.num_parameters:,} parameters x 2 B = {numbers['weights_bytes']:,} B",
     ]
