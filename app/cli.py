@@ -61,6 +61,8 @@ def run(arguments: list[str] | None = None) -> int:
         return _refuse(error.format_message())
     except click.exceptions.Abort:
         return _refuse("interrupted", code=130)
+    except AssertionError as error:
+        return _refuse(f"a fault of ours, please report it: {error}", code=1)
     except BrokenPipeError:
         # The reader (`| head`) has gone; Python must not complain about it again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

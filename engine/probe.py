@@ -141,7 +141,8 @@ class Probe:
         is_held = holdings.owner != EMPTY
         final = np.zeros_like(holdings.num_reserved)
         for request, row in self._pool.rows.items():
-            final[row] = self._requests[request].final_tokens
+            # A row of a request that this run does not know was leaked by an earlier one: it fills nothing.
+            final[row] = self._requests[request].final_tokens if request in self._requests else 0
         empty = np.flatnonzero(is_held & ~written)
         owner, position = holdings.owner[empty], holdings.position[empty]
         is_asked_for = position < holdings.num_reserved[owner]

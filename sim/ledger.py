@@ -28,11 +28,11 @@ class Ledger:
         """Slots that are not available to anyone else."""
         return self.live + self.reserved + self.internal + self.rounding
 
-    def check(self) -> None:
+    def check(self, step: int) -> None:
         """Raises AssertionError when the classes do not sum to the pool, or one is negative."""
         counts = [getattr(self, name) for name in CLASSES]
         assert sum(counts) == self.pool and min(counts) >= 0, (
-            f"ledger does not add up: {dict(zip(CLASSES, counts, strict=True))} sum to {sum(counts)}, "
+            f"step {step}: ledger does not add up: {dict(zip(CLASSES, counts, strict=True))} sum to {sum(counts)}, "
             f"the pool has {self.pool} slots"
         )
 

@@ -42,7 +42,7 @@ class Series:
 
     def add(self, row: Row) -> None:
         """Appends one step; its ledger must add up."""
-        row.ledger.check()
+        row.ledger.check(row.step)
         for name, column in self._times.items():
             column.append(getattr(row, name))
         for name, column in self._counts.items():

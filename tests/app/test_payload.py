@@ -10,8 +10,8 @@ import pytest
 from app import payload as payload_module
 from app.payload import merge_clocks, replay_payload, verdict
 from sim import Config, InputError, Run, Trace, simulate
-from sim.scopes import applies
 from sim.ledger import CLASSES
+from sim.scopes import applies
 from tests.making import random_dials, random_trace, requests
 
 DIALS: dict[str, Any] = {"pool_tokens": 64, "block_size": 4, "max_len": 32, "timing": "unit"}

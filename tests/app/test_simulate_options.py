@@ -117,12 +117,18 @@ def test_calc_tells_what_one_rank_holds(capsys: pytest.CaptureFixture[str]):
             "--borrow --replicas 2 --prefix-cache hash",
             "--borrow with --prefix-cache hash: a borrowed block goes",
         ),
-        ("--placement best-fit", "--placement best-fit with --allocator paged: its blocks or pages may lie anywhere"),
+        (
+            "--placement best-fit",
+            "--placement best-fit with --allocator paged: its blocks or pages may lie anywhere",
+        ),
         (
             "--preempt swap --allocator max",
             "--preempt swap with --allocator max: only blocks go to host memory",
         ),
-        ("--victim oldest --allocator oracle", "--victim oldest with --allocator oracle: max, pow2, oracle reserve in full"),
+        (
+            "--victim oldest --allocator oracle",
+            "--victim oldest with --allocator oracle: max, pow2, oracle reserve in full",
+        ),
         (
             "--prefix-cache hash --allocator pow2",
             "--prefix-cache hash with --allocator pow2: only whole blocks are found again",

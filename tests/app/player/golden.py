@@ -10,8 +10,8 @@ from typing import Any
 
 from app.payload import replay_payload
 from sim import Config, InputError, Run, Trace, simulate
-from sim.scopes import applies
 from sim.replay import SlotRange
+from sim.scopes import applies
 from tests.making import random_dials, random_trace, requests
 
 Json = dict[str, Any]
