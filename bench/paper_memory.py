@@ -66,7 +66,8 @@ def figure_2_groups(shares: dict[str, float]) -> tuple[float, float, float, floa
 def main() -> None:
     rows: list[dict[str, Any]] = []
     print(
-        f"{'lengths':<10}{'allocator':<10}{'batch':>7}{'paper':>8}   live / reserved / internal / others %   paper"
+        f"{'lengths':<10}{'allocator':<10}{'batch':>7}{'paper':>8}"
+        "   live / reserved / internal / others %   paper"
     )
     for lengths, batches in FIGURE_13.items():
         for allocator, paper_batch in batches.items():

@@ -32,8 +32,8 @@ class Ledger:
         """Raises AssertionError when the classes do not sum to the pool, or one is negative."""
         counts = [getattr(self, name) for name in CLASSES]
         assert sum(counts) == self.pool and min(counts) >= 0, (
-            f"step {step}: ledger does not add up: {dict(zip(CLASSES, counts, strict=True))} sum to {sum(counts)}, "
-            f"the pool has {self.pool} slots"
+            f"step {step}: ledger does not add up: {dict(zip(CLASSES, counts, strict=True))} "
+            f"sum to {sum(counts)}, the pool has {self.pool} slots"
         )
 
 
