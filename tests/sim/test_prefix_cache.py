@@ -1,6 +1,7 @@
 """What a prompt finds in the cache, and what it must not find."""
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -172,16 +173,19 @@ def test_beams_that_come_back_hit_their_prompt_only():
     first, second = group.sequences
     allocator.grow(first, 4)
     for sequence in group.sequences:
-        sequence.stored, sequence.emitted, sequence.input_tokens = 4, 1, 4
+        sequence.stored, sequence.emitted, sequence.input_tokens = 4, 2, 4
     group.is_forked = True
     allocator.fork(group)
-    for sequence in group.sequences:
-        allocator.grow(sequence, 2)
-        sequence.stored, sequence.emitted = 6, 4
+    for stored in (5, 6):
+        for sequence in group.sequences:
+            allocator.grow(sequence, 1)
+            sequence.stored, sequence.emitted = stored, stored - 2
     allocator.reorder(group, [1, 1])
     allocator.release(group, "preempted")
     first.stored = second.stored = 0
     assert allocator.uncached_tokens(group) == 2 * (8 - 4)
+    first.request, group.is_forked = replace(first.request, beam=1), False
+    assert allocator.uncached_tokens(group) == 8 - 6, "the block that beam 0 left is cached"
 
 
 def who_is_left(used_again: str, *, eviction: str, kind: str) -> str:
