@@ -73,10 +73,10 @@ def random_drafts(random: Random) -> dict[str, Any]:
 
 
 def contending_groups(random: Random) -> Trace:
-    """Samples and beams of which one request fits, and two do not for long: they take turns."""
+    """Samples and beams of which one request fits, and a few do not for long: they take turns."""
     rows: list[Request] = []
-    for place in range(3):
-        request = random_request(random, f"r{place}", place, (1, 2, 2, 3))
+    for place in range(random.choice((3, 9))):
+        request = random_request(random, f"r{place}", place // 3, (1, 2, 2, 3))
         prompt, output = random.randint(9, 26), random.randint(12, 22)
         tokens = tuple(random.choice(([1] * prompt, [place] * prompt)))
         rows.append(replace(request, prompt=prompt, output=output, max_tokens=output, tokens=tokens))

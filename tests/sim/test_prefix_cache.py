@@ -79,6 +79,7 @@ def pool_with(cached: SequenceGroup, num_blocks: int) -> PagedAllocator:
     allocator = PagedAllocator(num_blocks, 4, EventLog(), cache=HashCache())
     allocator.admit(cached, cached.num_pending, keep_watermark=False)
     allocator.grow(cached.sequences[0], cached.num_pending)
+    cached.sequences[0].stored = cached.request.prompt
     allocator.release(cached, "finished")
     cached.sequences[0].stored = 0
     return allocator
@@ -145,6 +146,21 @@ def test_a_block_of_an_unfinished_chunk_never_hits():
     allocator.admit(first, 10, keep_watermark=False)
     allocator.grow(first.sequences[0], 10)  # blocks 0 and 1, and half of block 2
     assert allocator.uncached_tokens(second) == 32 - 8
+
+
+def test_a_block_of_a_chunk_that_was_preempted_before_it_ran_never_hits():
+    """With another victim than the youngest, or several sequences of which one finds no room, a request may
+    lose its memory after its chunk was scheduled. What the chunk would have filled stayed in the cache."""
+    allocator = PagedAllocator(20, 4, EventLog(), cache=HashCache(), max_chunk=10)
+    first, second = SequenceGroup(request("a", range(32)), 0), SequenceGroup(request("b", range(32)), 1)
+    allocator.admit(first, 10, keep_watermark=False)
+    allocator.grow(first.sequences[0], 10)
+    first.sequences[0].stored = 10
+    allocator.grow(first.sequences[0], 10)
+    assert allocator.uncached_tokens(second) == 32 - 20
+    allocator.release(first, "preempted")
+    assert allocator.uncached_tokens(second) == 32 - 8
+    allocator.check()
 
 
 def test_a_block_that_only_drafts_fill_never_hits():
