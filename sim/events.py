@@ -16,7 +16,7 @@ of the one that is meant, and without it all are):
     decode    stored, emitted              one token; state after the step
               drafts, accepted             when it speculated: `accepted` + 1 tokens
     rollback  drafts, accepted, positions  tokens [start, stop) of the sequence are no longer stored
-    fork      parent, blocks               the sequence's block table is this now
+    fork      parent, blocks, stored       the sequence's block table is this now, its stored tokens are these
     copy      source, destination, place, tokens      the shared block at `place` of the table was copied
     evict     blocks                       their cached content is lost; an `alloc` of them follows
     preempt   mode, stored, emitted        recompute or swap; state that is given up

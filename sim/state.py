@@ -73,10 +73,15 @@ class State:
         tables = (table for table in self.block_tables.values() if isinstance(table, list))
         return dict(Counter(block for table in tables for block in real(table)))
 
+    def num_written(self, sequence: str) -> int:
+        """Stored tokens whose keys and values are there (`sim.request.SequenceGroup.num_written`)."""
+        request, stored = sequence.rpartition("/")[0], self.stored.get(sequence, 0)
+        return min(stored, self.stored[f"{request}/0"]) if request in self.width else stored
+
     def slots(self, sequence: str, block_size: int) -> NDArray[np.int64]:
-        """Physical slots of the sequence's stored tokens, by position: int64 [stored]; -1 in a hole."""
+        """Physical slots of the sequence's written tokens, by position: int64 [num_written]; -1 in a hole."""
         table = self.block_tables[sequence]
-        positions = np.arange(self.stored.get(sequence, 0), dtype=np.int64)
+        positions = np.arange(self.num_written(sequence), dtype=np.int64)
         if isinstance(table, SlotRange):
             return table.start + positions
         blocks = np.asarray(table, dtype=np.int64)[positions // block_size]
@@ -96,10 +101,6 @@ class State:
         """Changes the state as the event says."""
         _FOLD.get(event.kind, _ignore)(self, event.request or "", event.changes)
         self.step, self.time = event.step, event.time
-
-    def leave(self, request: str, queue: list[str]) -> None:
-        """Takes the request out of a queue in which it must be."""
-        queue.remove(request)
 
     def join(self, request: str, queue: list[str]) -> None:
         """Puts the request into a queue that is kept by age."""
@@ -127,11 +128,11 @@ def _arrive(state: State, request: str, changes: Changes) -> None:
 
 
 def _reject(state: State, request: str, changes: Changes) -> None:
-    state.leave(request, state.waiting)
+    state.waiting.remove(request)
 
 
 def _admit(state: State, request: str, changes: Changes) -> None:
-    state.leave(request, state.waiting)
+    state.waiting.remove(request)
     state.join(request, state.running)
     first = state.names(request)[0]
     state.stored[first] = changes["hit"]
@@ -158,7 +159,7 @@ def _hit(state: State, request: str, changes: Changes) -> None:
 def _fork(state: State, request: str, changes: Changes) -> None:
     child, parent = _name(state, request, changes), f"{request}/{changes['parent']}"
     state.block_tables[child] = changes["blocks"]
-    state.stored[child] = state.stored[parent]
+    state.stored[child] = changes["stored"]
     state.emitted[child] = state.emitted[parent]
 
 
@@ -205,7 +206,7 @@ def _ran(state: State, request: str, changes: Changes) -> None:
 
 
 def _preempt(state: State, request: str, changes: Changes) -> None:
-    state.leave(request, state.running)
+    state.running.remove(request)
     if changes["mode"] == "swap":
         state.join(request, state.swapped)
         return
@@ -221,12 +222,12 @@ def _swap_out(state: State, request: str, changes: Changes) -> None:
 
 def _swap_in(state: State, request: str, changes: Changes) -> None:
     del state.host_tables[request]
-    state.leave(request, state.swapped)
+    state.swapped.remove(request)
     state.join(request, state.running)
 
 
 def _finish(state: State, request: str, changes: Changes) -> None:
-    state.leave(request, state.running)
+    state.running.remove(request)
     for name in state.names(request):
         state.stored.pop(name, None)
         state.emitted.pop(name, None)

@@ -31,7 +31,7 @@ class Announcer:
     def fork(self, parent: Sequence, child: Sequence, blocks: list[int]) -> None:
         """It goes on from what another sequence has stored."""
         why = f"sequence {child.index} goes on from sequence {parent.index}: {len(blocks)} blocks shared"
-        self._emit(Kind.FORK, child, why, parent=parent.index, blocks=blocks[:])
+        self._emit(Kind.FORK, child, why, parent=parent.index, blocks=blocks[:], stored=child.stored)
 
     def copy(
         self, sequence: Sequence, place: int, source: int, destination: int, num_tokens: int, num_owners: int

@@ -192,6 +192,7 @@ class PagedAllocator:
 
     def release(self, group: SequenceGroup, why: str) -> None:
         for sequence in group.active:
+            self._prefixes.unlearn(self.tables[sequence], sequence.stored)
             blocks = real(self.tables.pop(sequence))[::-1]
             freed = self.device.drop(blocks)
             self._prefixes.leave(sequence)
@@ -256,8 +257,7 @@ class PagedAllocator:
         if count := max(0, self._needs.blocks_for(sequence.stored + num_tokens) - len(table)):
             blocks = self._take(sequence, count, len(table))
             table.extend(blocks)
-            left = self.device.num_free
-            size = self.block_size
+            size, left = self.block_size, self.device.num_free
             self._say.alloc(sequence, blocks, f"{why}: {count} blocks of {size}, {left} left free")
 
     def _take(self, sequence: Sequence, count: int, place: int) -> list[int]:

@@ -61,6 +61,12 @@ class PrefixIndex:
             if block != HOLE and not self._cache.holds(block):
                 self._cache.add(block, chain)
 
+    def unlearn(self, table: list[int], num_written: int) -> None:
+        """Blocks that were to be filled by a step that its sequence will not run after all are not found."""
+        for block in table[num_written // self._block_size :] if self._cache else ():
+            if self._cache and self._cache.holds(block):
+                self._cache.forget(block)
+
     def chains_of(self, sequence: Sequence) -> list[Chain]:
         """The identities of the sequence's full blocks, as a list of its own."""
         return self._chains.get(sequence, [])[:]

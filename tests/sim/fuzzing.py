@@ -1,5 +1,6 @@
 """Random servers and traces with several sequences, prefixes, windows and drafts."""
 
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -69,3 +70,33 @@ def random_heavy(random: Random) -> dict[str, Any]:
 
 def random_drafts(random: Random) -> dict[str, Any]:
     return {"speculate": random.randint(1, 5), "accept": random.choice((None, 0.0, 0.5, 1.0))}
+
+
+def contending_groups(random: Random) -> Trace:
+    """Samples and beams of which one request fits, and a few do not for long: they take turns."""
+    rows: list[Request] = []
+    for place in range(random.choice((3, 9))):
+        request = random_request(random, f"r{place}", place // 3, (1, 2, 2, 3))
+        prompt, output = random.randint(9, 26), random.randint(12, 22)
+        tokens = tuple(random.choice(([1] * prompt, [place] * prompt)))
+        rows.append(replace(request, prompt=prompt, output=output, max_tokens=output, tokens=tokens))
+    return Trace("contending", tuple(rows))
+
+
+def dials_of_contention(random: Random) -> dict[str, Any]:
+    """Host memory holds some of those that are preempted; the others come back in small chunks."""
+    dials: dict[str, Any] = {
+        "pool_tokens": random.randint(104, 150),
+        "block_size": random.choice((2, 4)),
+        "max_len": 70,
+        "chunked_prefill": True,
+        "max_batch_tokens": random.choice((5, 7, 9, 30)),
+        "victim": random.choice(("youngest", "fewest-tokens", "lowest-priority")),
+        "prefix_cache": random.choice(("off", "hash")),
+        "timing": "unit",
+    }
+    if random.random() < 0.6:
+        dials |= {"preempt": "swap", "swap_blocks": random.choice((6, 12, 20, 30))}
+    if random.random() < 0.6:
+        dials["window"] = random.randint(2, 12)
+    return dials

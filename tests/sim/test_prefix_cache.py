@@ -1,6 +1,7 @@
 """What a prompt finds in the cache, and what it must not find."""
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -78,6 +79,7 @@ def pool_with(cached: SequenceGroup, num_blocks: int) -> PagedAllocator:
     allocator = PagedAllocator(num_blocks, 4, EventLog(), cache=HashCache())
     allocator.admit(cached, cached.num_pending, keep_watermark=False)
     allocator.grow(cached.sequences[0], cached.num_pending)
+    cached.sequences[0].stored = cached.request.prompt
     allocator.release(cached, "finished")
     cached.sequences[0].stored = 0
     return allocator
@@ -146,6 +148,21 @@ def test_a_block_of_an_unfinished_chunk_never_hits():
     assert allocator.uncached_tokens(second) == 32 - 8
 
 
+def test_a_block_of_a_chunk_that_was_preempted_before_it_ran_never_hits():
+    """With another victim than the youngest, or several sequences of which one finds no room, a request may
+    lose its memory after its chunk was scheduled. What the chunk would have filled stayed in the cache."""
+    allocator = PagedAllocator(20, 4, EventLog(), cache=HashCache(), max_chunk=10)
+    first, second = SequenceGroup(request("a", range(32)), 0), SequenceGroup(request("b", range(32)), 1)
+    allocator.admit(first, 10, keep_watermark=False)
+    allocator.grow(first.sequences[0], 10)
+    first.sequences[0].stored = 10
+    allocator.grow(first.sequences[0], 10)
+    assert allocator.uncached_tokens(second) == 32 - 20
+    allocator.release(first, "preempted")
+    assert allocator.uncached_tokens(second) == 32 - 8
+    allocator.check()
+
+
 def test_a_block_that_only_drafts_fill_never_hits():
     allocator = PagedAllocator(20, 4, EventLog(), cache=HashCache())
     group = SequenceGroup(request("a", range(7), output=20), 0)
@@ -172,16 +189,19 @@ def test_beams_that_come_back_hit_their_prompt_only():
     first, second = group.sequences
     allocator.grow(first, 4)
     for sequence in group.sequences:
-        sequence.stored, sequence.emitted, sequence.input_tokens = 4, 1, 4
+        sequence.stored, sequence.emitted, sequence.input_tokens = 4, 2, 4
     group.is_forked = True
     allocator.fork(group)
-    for sequence in group.sequences:
-        allocator.grow(sequence, 2)
-        sequence.stored, sequence.emitted = 6, 4
+    for stored in (5, 6):
+        for sequence in group.sequences:
+            allocator.grow(sequence, 1)
+            sequence.stored, sequence.emitted = stored, stored - 2
     allocator.reorder(group, [1, 1])
     allocator.release(group, "preempted")
     first.stored = second.stored = 0
     assert allocator.uncached_tokens(group) == 2 * (8 - 4)
+    first.request, group.is_forked = replace(first.request, beam=1), False
+    assert allocator.uncached_tokens(group) == 8 - 6, "the block that beam 0 left is cached"
 
 
 def who_is_left(used_again: str, *, eviction: str, kind: str) -> str:

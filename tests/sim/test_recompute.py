@@ -29,6 +29,14 @@ def test_tokens_computed_again_are_those_that_were_stored_when_memory_was_taken_
     assert run.report()["lost_tokens"] == 16
 
 
+def test_tokens_computed_again_chunk_by_chunk_are_as_many():
+    run = run_of(requests((8, 14), (8, 14)), pool_blocks=8, chunked_prefill=True, max_batch_tokens=6)
+    (preempt,) = [event for event in run.events if event.kind is Kind.PREEMPT]
+    chunks = [event for event in run.events if event.kind is Kind.PREFILL and event.step > preempt.step]
+    assert len(chunks) > 1
+    assert run.report()["recompute"]["tokens_computed_again"] == preempt.changes["stored"]
+
+
 def test_without_preemption_nothing_is_computed_again():
     recompute = run_of(requests((8, 14), (8, 14)), pool_blocks=40).report()["recompute"]
     assert recompute["computed_tokens"] == 42

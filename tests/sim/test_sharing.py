@@ -3,8 +3,9 @@
 import pytest
 
 from sim import Config, Request, Trace, simulate
-from sim.alloc import PagedAllocator
+from sim.alloc import GRANTED, PagedAllocator
 from sim.events import EventLog, Kind
+from sim.horizon import SlidingWindow
 from sim.request import SequenceGroup
 
 
@@ -117,6 +118,39 @@ def test_a_request_that_comes_back_in_chunks_fills_the_shared_prompt_once_for_al
     # what the first has not filled yet is held, but not live ("old" has left)
     first = run.at(back.step)
     assert first.ledger["live"] == first.stored["many/0"]
+
+
+def coming_back(**memory) -> tuple[PagedAllocator, SequenceGroup]:
+    """Two samples of a prompt of 12 in blocks of 2, with 3 tokens emitted, after their first chunk of 5."""
+    allocator = PagedAllocator(40, 2, EventLog(), max_chunk=5, **memory)
+    group = SequenceGroup(request(prompt=12, output=9, n=2), 0)
+    group.is_forked = True
+    for sequence in group.sequences:
+        sequence.emitted, sequence.input_tokens = 3, 15
+    assert allocator.admit(group, 5, keep_watermark=False) == GRANTED
+    first = group.sequences[0]
+    assert allocator.grow(first, 5) == GRANTED
+    first.stored = 5
+    allocator.check()
+    return allocator, group
+
+
+def test_those_that_come_back_do_not_hold_what_their_window_has_passed():
+    allocator, group = coming_back(horizon=SlidingWindow(4))
+    # the second goes on at 12 and reads from 9 on: of the shared prompt, blocks 4 and 5
+    assert [allocator.tables[sequence] for sequence in group.sequences] == [
+        [0, 1, 2, 3, 4, 5, 6, 7], [-1, -1, -1, -1, 4, 5, 8, 9],
+    ]  # fmt: skip
+
+
+def test_those_that_are_swapped_while_they_come_back_still_share_the_prompt():
+    """The first has filled 5 of 12 tokens; the rest of the prompt is empty, but it is the other's as well."""
+    allocator, group = coming_back(num_host_blocks=20)
+    allocator.swap_out(group, "test")
+    assert allocator.swap_in(group, [5, 0], "test") == GRANTED
+    first, second = (allocator.tables[sequence] for sequence in group.sequences)
+    assert first[:6] == second[:6]
+    allocator.check()
 
 
 def test_the_saving_is_blocks_saved_over_blocks_without_sharing_weighted_by_time():

@@ -7,7 +7,15 @@ import pytest
 
 from sim import Config
 from sim.ledger import CLASSES, take_ledger
-from tests.sim.fuzzing import random_drafts, random_heavy, random_paged_dials, random_trace, random_window
+from tests.sim.fuzzing import (
+    contending_groups,
+    dials_of_contention,
+    random_drafts,
+    random_heavy,
+    random_paged_dials,
+    random_trace,
+    random_window,
+)
 from tests.sim.slot_by_slot import classify
 from tests.sim.witness import Witness
 
@@ -27,6 +35,8 @@ KINDS: dict[str, Callable[[Random], dict]] = {
 
 def one_case(kind: str, seed: int):
     random = Random(f"{kind} {seed}")
+    if kind == "comes back":
+        return contending_groups(random), Config(**dials_of_contention(random))
     config = Config(**random_paged_dials(random, **KINDS[kind](random)))
     return random_trace(random, widths=(1,) if config.speculate else (1, 1, 1, 2, 3, 4)), config
 
@@ -60,6 +70,11 @@ def check_case(watched, kind: str, seed: int):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(20))
 def test_every_slot_is_where_the_definition_puts_it(watched, kind, seed):
     check_case(watched, kind, seed)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_requests_of_several_sequences_that_come_back_find_what_they_left(watched, seed):
+    check_case(watched, "comes back", seed)
