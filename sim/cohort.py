@@ -19,7 +19,8 @@ from sim.trace import Trace
 HARMLESS = frozenset({
     "allocator", "placement", "pool_tokens", "pool_blocks", "memory", "block_size", "max_len", "model",
     "kv_dtype", "hardware", "batching", "step_rule", "max_seqs", "max_batch_tokens", "chunked_prefill",
-    "watermark", "preempt", "swap_blocks", "victim", "timing", "seed", "tensor_parallel",
+    "watermark", "preempt", "swap_blocks", "victim", "link", "compaction", "table", "timing", "seed",
+    "tensor_parallel",
 })  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 """Traces made from numbers."""
 
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -80,10 +81,12 @@ def content(random: Random, prompt: int) -> dict[str, Any]:
     )
 
 
-def random_dials(random: Random) -> dict[str, Any]:
+def random_dials(
+    random: Random, allocators: Sequence[str] = ("paged", "paged", "paged", *ALLOCATORS)
+) -> dict[str, Any]:
     """A small, tight server: any allocator, placement and rule, in combinations that `Config` takes."""
     dials: dict[str, Any] = {
-        "allocator": random.choice(("paged", "paged", "paged", *ALLOCATORS)),
+        "allocator": random.choice(allocators),
         "placement": random.choice(list(PLACEMENTS)),
         "block_size": random.choice((1, 2, 4, 8, 16)),
         "pool_tokens": random.randint(80, 200),
@@ -101,5 +104,6 @@ def random_dials(random: Random) -> dict[str, Any]:
     if dials["step_rule"] == "mixed":
         dials["chunked_prefill"] = random.random() < 0.5
     dials["max_batch_tokens"] = random.choice((None, 80, 16 if dials.get("chunked_prefill") else 100))
+    dials["page_size"] = random.choice(("16KiB", "64KiB", "128KiB"))  # of 1, 6 and 12 tokens
     useless = {name for name, scope in APPLIES_TO.items() if dials["allocator"] not in scope.allocators}
     return {name: value for name, value in dials.items() if name not in useless}
