@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -93,7 +93,7 @@ def report_run(run: Run) -> dict[str, Any]:
     }
 
 
-def occupancy(ledger: dict[str, float]) -> dict[str, float]:
+def occupancy(ledger: Mapping[str, float]) -> dict[str, float]:
     """Two shares of the pool: slots somebody holds (what a block gauge shows), and slots with live KV."""
     pool = ledger["pool"]
     held = pool - ledger["free"] - ledger["external"] - ledger["cached"]

@@ -3,7 +3,7 @@
 Line for line and byte for byte what `Event.as_json` of an `EventLog` gives (tests/sim/test_stream.py).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -84,7 +84,7 @@ class _JsonTexts(dict[str, str]):
 
 
 @contextmanager
-def stream_to(path: Path) -> Iterator[StreamLog]:
+def stream_to(path: Path) -> Generator[StreamLog]:
     """A log whose file appears under `path` once it is complete, and not at all after an error.
 
     Raises InputError when the file cannot be written.
