@@ -5,6 +5,7 @@ import pickle
 from collections import Counter
 from collections.abc import Callable
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -412,7 +413,7 @@ TestPagedMachine.settings = TestHashMachine.settings = TestBuddyMachine.settings
 )
 
 
-def served(prompt: int, output: int, max_tokens: int | None = None, **more: int) -> SequenceGroup:
+def served(prompt: int, output: int, max_tokens: int | None = None, **more: Any) -> SequenceGroup:
     return SequenceGroup(request("r", prompt, output, 0.0, max_tokens, **more), order=0)
 
 
@@ -634,9 +635,9 @@ def test_beams_may_change_places():
     assert allocator.num_free_slots == 20
 
 
-def test_beams_may_change_places_where_the_cache_holds_their_block_for_one_of_them_only():
+def test_beams_may_change_places_where_the_cache_knows_their_block_by_one_of_its_names():
     """Story: two beams shared a block when they came back from the host, and each had a name of its own for
-    it. The cache took one; the other name was given up before the first beam had taken it over.
+    it. The cache took one name; a beam gave up the other before the first beam had taken it over.
     """
     cache = PREFIX_CACHES["hash"]()
     allocator = PagedAllocator(20, 2, EventLog(), num_host_blocks=20, cache=cache)
@@ -650,9 +651,21 @@ def test_beams_may_change_places_where_the_cache_holds_their_block_for_one_of_th
     assert allocator.swap_in(group, [1, 1], "test") is GRANTED
     one, two = (allocator.tables[sequence] for sequence in group.sequences)
     assert one[0] == two[0]
-    allocator.reorder(group, [1, 0])
+    for _ in range(2):
+        allocator.reorder(group, [1, 0])
     allocator.release(group, "finished")
     assert allocator.num_free_slots == 40
+
+
+def test_ids_of_blocks_of_different_sizes_are_different_contents():
+    """Story: the first 4 tokens of a block of 5 were found by a request whose block of 4 had the same id."""
+    allocator = PagedAllocator(8, 4, EventLog(), cache=PREFIX_CACHES["hash"]())
+    ids = (1000, 7)
+    fives = served(9, 1, blocks=ids, block_tokens=5)
+    allocator.admit(fives, 9, keep_watermark=False)
+    run_to(fives, allocator, 9)
+    assert allocator.uncached_tokens(served(9, 1, blocks=ids, block_tokens=5)) == 9 - 8
+    assert allocator.uncached_tokens(served(8, 1, blocks=ids, block_tokens=4)) == 8
 
 
 def test_a_radix_tree_gives_up_a_parent_when_only_its_children_are_in_use():
