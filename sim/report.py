@@ -75,7 +75,7 @@ def report_run(run: Run) -> dict[str, Any]:
         },
         "recompute": recompute(run.work),
         "speculation": speculation(run.work),
-        "sharing": sharing(run),
+        "sharing": sharing(run.series.mean("table_entries"), run.series.mean("blocks")),
         "batch": {"mean": run.series.mean("batch"), "max": int(batch.max()) if len(batch) else 0},
         "ledger": ledger,
         "waste_percent": waste_percent(ledger["pool"], ledger["live"], ledger["free"]),
@@ -123,18 +123,17 @@ def speculation(work: Work) -> dict[str, float | None]:
     }
 
 
-def sharing(run: Run) -> dict[str, float]:
+def sharing(table_entries: float, blocks: float) -> dict[str, float]:
     """The paper's memory saving (section 6.3): blocks saved by sharing / blocks without sharing, in percent.
 
     Without sharing every entry of every block table would be a block of its own. Both counts are means over
     busy time, weighted by step duration; the saving is the quotient of the means. Blocks shared through
     the prefix cache count as well.
     """
-    without, blocks = run.series.mean("table_entries"), run.series.mean("blocks")
     return {
-        "blocks_without_sharing": without,
-        "saved_blocks": without - blocks,
-        "saved_percent": 100.0 * (without - blocks) / without if without else 0.0,
+        "blocks_without_sharing": table_entries,
+        "saved_blocks": table_entries - blocks,
+        "saved_percent": 100.0 * (table_entries - blocks) / table_entries if table_entries else 0.0,
     }
 
 
