@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sim.ledger import waste_percent
-from sim.request import Sequence
+from sim.outcomes import Outcomes, or_none
 from sim.trace import Trace
 from sim.version import VERSION
 
@@ -39,11 +39,8 @@ def describe_trace(trace: Trace) -> dict[str, Any]:
 
 def report_run(run: Run) -> dict[str, Any]:
     """One entry of `runs`. Ledger means are weighted by step duration, over busy time."""
-    ledger = run.ledger
-    per_request = [describe_request(sequence) for sequence in run.sequences]
-    finished = [sequence for sequence in run.sequences if sequence.finish_s is not None]
-    num_rejected = sum(sequence.reject_reason is not None for sequence in run.sequences)
-    num_emitted = sum(sequence.emitted for sequence in run.sequences)
+    ledger, outcomes = run.ledger, run.outcomes
+    num_finished, num_rejected = int(outcomes.is_finished.sum()), len(outcomes.reject_reasons)
     batch = run.series.column("batch")
     return {
         "source": run.source,
@@ -52,10 +49,10 @@ def report_run(run: Run) -> dict[str, Any]:
         "config": run.config.as_json(),
         "meta": run.meta,
         "requests": {
-            "arrived": len(run.sequences),
-            "finished": len(finished),
+            "arrived": len(outcomes),
+            "finished": num_finished,
             "rejected": num_rejected,
-            "unfinished": len(run.sequences) - len(finished) - num_rejected,
+            "unfinished": len(outcomes) - num_finished - num_rejected,
         },
         "steps": run.num_steps,
         "time_s": run.time_s,
@@ -66,7 +63,11 @@ def report_run(run: Run) -> dict[str, Any]:
         "swapped_in_blocks": run.traffic.swapped_in_blocks,
         "moved_tokens": run.traffic.moved_tokens,
         "prefix": {
-            "prompt_tokens": sum(s.request.prompt for s in run.sequences if s.prefills),
+            "prompt_tokens": sum(
+                request.prompt
+                for request, prefills in zip(outcomes.requests, outcomes.prefills, strict=True)
+                if prefills
+            ),
             "hit_tokens": 0,
         },
         "batch": {"mean": run.series.mean("batch"), "max": int(batch.max()) if len(batch) else 0},
@@ -76,12 +77,12 @@ def report_run(run: Run) -> dict[str, Any]:
         "peak_blocks": -(-run.peak_slots // run.config.block_size),
         "free_at_end": run.free_at_end,
         "table_bytes": run.table_bytes,
-        "latency": latency(finished),
+        "latency": latency(outcomes),
         "throughput": {
-            "requests_per_s": len(finished) / run.time_s if run.time_s else 0.0,
-            "tokens_per_s": num_emitted / run.time_s if run.time_s else 0.0,
+            "requests_per_s": num_finished / run.time_s if run.time_s else 0.0,
+            "tokens_per_s": sum(outcomes.emitted) / run.time_s if run.time_s else 0.0,
         },
-        "per_request": per_request,
+        "per_request": per_request(outcomes),
     }
 
 
@@ -95,54 +96,58 @@ def occupancy(ledger: dict[str, float]) -> dict[str, float]:
     }
 
 
-def describe_request(sequence: Sequence) -> dict[str, Any]:
-    """One entry of `per_request`; times are absolute, on the run's clock, in seconds."""
-    request = sequence.request
-    if sequence.finish_s is not None:
-        status = "finished"
-    else:
-        status = "rejected" if sequence.reject_reason is not None else "unfinished"
-    return {
-        "id": request.id,
-        "status": status,
-        "reason": sequence.reject_reason,
-        "arrival": request.arrival_s,
-        "first_token": sequence.first_token_s,
-        "finish": sequence.finish_s,
-        "prompt": request.prompt,
-        "output": request.output,
-        "emitted": sequence.emitted,
-        "preemptions": sequence.preemptions,
-        "prefills": sequence.prefills,
-        "hit_tokens": 0,
-    }
+def per_request(outcomes: Outcomes) -> list[dict[str, Any]]:
+    """One dict for each request; times are absolute, on the run's clock, in seconds."""
+    columns = zip(
+        outcomes.requests,
+        or_none(outcomes.first_token_s),
+        or_none(outcomes.finish_s),
+        outcomes.emitted,
+        outcomes.preemptions,
+        outcomes.prefills,
+        strict=True,
+    )
+    entries: list[dict[str, Any]] = [
+        {
+            "id": request.id,
+            "status": "unfinished" if finish is None else "finished",
+            "reason": None,
+            "arrival": request.arrival_s,
+            "first_token": first_token,
+            "finish": finish,
+            "prompt": request.prompt,
+            "output": request.output,
+            "emitted": emitted,
+            "preemptions": preemptions,
+            "prefills": prefills,
+            "hit_tokens": 0,
+        }
+        for request, first_token, finish, emitted, preemptions, prefills in columns
+    ]
+    for place, reason in outcomes.reject_reasons.items():
+        entries[place].update(status="rejected", reason=reason)
+    return entries
 
 
-def latency(finished: Iterable[Sequence]) -> dict[str, dict[str, float | None]]:
+def latency(outcomes: Outcomes) -> dict[str, dict[str, float | None]]:
     """Latencies of finished requests in seconds (paper section 6.1 for `normalized`: per output token)."""
-    ttft: list[float] = []
-    tpot: list[float] = []
-    e2e: list[float] = []
-    normalized: list[float] = []
-    for sequence in finished:
-        assert sequence.finish_s is not None and sequence.first_token_s is not None
-        arrival, output = sequence.request.arrival_s, sequence.emitted
-        ttft.append(sequence.first_token_s - arrival)
-        e2e.append(sequence.finish_s - arrival)
-        normalized.append(e2e[-1] / output)
-        if output > 1:
-            tpot.append((sequence.finish_s - sequence.first_token_s) / (output - 1))
+    done = outcomes.is_finished
+    arrival = np.array([request.arrival_s for request in outcomes.requests], dtype=np.float64)[done]
+    emitted = np.array(outcomes.emitted, dtype=np.int64)[done]
+    first_token, finish = outcomes.first_token_s[done], outcomes.finish_s[done]
+    has_more = emitted > 1
+    decoding = (finish - first_token)[has_more]
     return {
-        "ttft": summarize(ttft),
-        "tpot": summarize(tpot),
-        "e2e": summarize(e2e),
-        "normalized": summarize(normalized),
+        "ttft": summarize(first_token - arrival),
+        "tpot": summarize(decoding / (emitted[has_more] - 1)),
+        "e2e": summarize(finish - arrival),
+        "normalized": summarize((finish - arrival) / emitted),
     }
 
 
-def summarize(values: list[float]) -> dict[str, float | None]:
+def summarize(values: NDArray[np.float64]) -> dict[str, float | None]:
     """Mean and percentiles (linear interpolation), or nulls where there is nothing to summarise."""
-    if not values:
+    if not len(values):
         return {"mean": None, "p50": None, "p95": None, "p99": None}
     p50, p95, p99 = np.percentile(values, [50, 95, 99]).tolist()
     return {"mean": float(np.mean(values)), "p50": p50, "p95": p95, "p99": p99}

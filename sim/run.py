@@ -8,10 +8,11 @@ from sim.alloc import Traffic
 from sim.config import Config
 from sim.events import Event, EventLog, Sink
 from sim.ledger import CLASSES
+from sim.outcomes import Outcomes
 from sim.replay import Replay, State
 from sim.report import report_run
 from sim.request import Sequence
-from sim.series import Series
+from sim.series import StepTable
 from sim.trace import Trace
 
 
@@ -20,15 +21,16 @@ class Run:
     """What came of serving `trace` under `config`.
 
     `source` says who ran it (`simulated` or `measured`), `clock` where its times come from (`modelled` or
-    `measured`). `meta` holds what an engine says of itself.
+    `measured`). `sequences` are the scheduler's own, one a request; a run that leapt had none, and `outcomes`
+    says the same of both. `meta` holds what an engine says of itself.
     """
 
     trace: Trace
     config: Config
     source: str
     clock: str
-    sequences: list[Sequence]
-    series: Series
+    outcomes: Outcomes
+    series: StepTable
     log: Sink
     time_s: float
     idle_s: float
@@ -37,6 +39,7 @@ class Run:
     peak_slots: int
     table_bytes: int
     free_at_end: int
+    sequences: list[Sequence] = field(default_factory=list[Sequence])
     meta: dict[str, Any] = field(default_factory=dict[str, Any])
 
     @property

@@ -4,11 +4,13 @@ from collections import deque
 from collections.abc import Callable
 
 from sim.batch import Batch, Executor
-from sim.clock import to_ps, to_s
+from sim.clock import step_ps, to_ps, to_s
 from sim.config import Config
 from sim.errors import InputError
 from sim.events import EventLog, Kind, NullLog, Sink
+from sim.leap import can_leap, leap
 from sim.ledger import take_ledger
+from sim.outcomes import Outcomes
 from sim.request import Sequence
 from sim.run import Run
 from sim.scheduler import Scheduler
@@ -17,6 +19,7 @@ from sim.timing import TimingModel, make_timing
 from sim.trace import Trace
 
 OnStep = Callable[[Row, int], None]  # the step's row, and how many requests have ended
+OnProgress = Callable[[int], None]  # how many requests have ended
 
 
 class SimulatedExecutor:
@@ -35,16 +38,26 @@ def simulate(
     *,
     record: bool = True,
     check: bool = False,
+    step_by_step: bool = False,
     on_step: OnStep | None = None,
+    on_progress: OnProgress | None = None,
 ) -> Run:
     """Simulates `trace` under `config` and returns the finished run.
 
     `record=False` keeps no events (the report stays the same); `check=True` verifies the allocator's
-    books after every step. Raises InputError when the config cannot work.
+    books after every step. Where nobody looks at the steps (none of `record`, `check`, `on_step`) and
+    `can_leap` knows the rules in force, quiet steps are leapt over (`sim.leap`), with the same report and
+    series; `step_by_step=True` forbids that. `on_progress` is called now and then.
+    Raises InputError when the config cannot work.
     """
     config = config or Config()
+    timing = make_timing(config)
+    if not (record or check or step_by_step or on_step) and can_leap(trace, config):
+        return leap(trace, config, timing, on_progress)
     log = EventLog() if record else NullLog()
-    executor = SimulatedExecutor(make_timing(config))
+    executor = SimulatedExecutor(timing)
+    if on_progress:
+        on_step = _on_each_step(on_progress, on_step)
     return serve(
         trace, config, executor, log, source="simulated", clock="modelled", check=check, on_step=on_step
     )
@@ -85,7 +98,7 @@ def serve(
         step += 1
         batch = scheduler.schedule(step, log.time)
         assert batch.chunks, f"step {step} runs nothing: waiting {len(scheduler.waiting)}, all memory free"
-        duration_ps = max(1, to_ps(executor.execute(batch)))
+        duration_ps = step_ps(executor.execute(batch))
         now_ps += duration_ps
         log.time = to_s(now_ps)
         scheduler.advance(batch)
@@ -105,6 +118,7 @@ def serve(
         config=config,
         source=source,
         clock=clock,
+        outcomes=Outcomes.of(trace.requests, sequences),
         sequences=sequences,
         series=series,
         log=log,
@@ -116,6 +130,15 @@ def serve(
         table_bytes=table_bytes,
         free_at_end=allocator.num_free_slots,
     )
+
+
+def _on_each_step(on_progress: OnProgress, on_step: OnStep | None) -> OnStep:
+    def both(row: Row, num_ended: int) -> None:
+        on_progress(num_ended)
+        if on_step:
+            on_step(row, num_ended)
+
+    return both
 
 
 def refuse_unsupported(sequence: Sequence) -> Sequence:

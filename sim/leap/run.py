@@ -1,0 +1,131 @@
+"""`leap`: from a trace to a finished run, through the leaping server."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from sim.alloc import PLACEMENTS, RESERVATIONS
+from sim.clock import all_to_s, to_ps, to_s
+from sim.config import Config
+from sim.events import NullLog
+from sim.leap.memory import Ranges
+from sim.leap.series import Ints, LeapSeries, PagedSeries, RangeSeries, as_ints
+from sim.leap.server import LeapServer
+from sim.outcomes import Outcomes
+from sim.request import Request, Sequence
+from sim.run import Run
+from sim.scheduler import Scheduler
+from sim.timing import TimingModel
+from sim.trace import Trace
+
+
+def leap(
+    trace: Trace, config: Config, timing: TimingModel, on_progress: Callable[[int], None] | None = None
+) -> Run:
+    """The run that stepping would give, without events. `can_leap` must hold.
+
+    `on_progress` is told now and then how many requests have ended.
+    """
+    reasons = reject(trace, config)
+    places = [place for place in range(len(trace)) if place not in reasons] if reasons else range(len(trace))
+    requests = [trace.requests[place] for place in places]
+    arrivals_ps = [to_ps(request.arrival_s) for request in requests]
+    server = LeapServer(requests, arrivals_ps, config, timing)
+    server.serve((lambda: on_progress(len(reasons) + server.num_ended)) if on_progress else None)
+    if trace.requests and (last_ps := to_ps(trace.requests[-1].arrival_s)) > server.clock.now_ps():
+        server.journal.idle.append((server.num_steps, server.clock.idle_until(last_ps)))  # it was rejected
+    if on_progress:
+        on_progress(len(trace))
+
+    series = make_series(server, config, requests, arrivals_ps)
+    peak_slots = int(series.held().max(initial=0))
+    is_paged = isinstance(series, PagedSeries)
+    num_entries = peak_slots // config.block_size if is_paged else 2 * int(series.running().max(initial=0))
+    return Run(
+        trace=trace,
+        config=config,
+        source="simulated",
+        clock="modelled",
+        outcomes=make_outcomes(trace, server, series, as_ints(places), reasons),
+        series=series,
+        log=NullLog(),
+        time_s=to_s(server.clock.now_ps()),
+        idle_s=to_s(sum(idle_ps for _, idle_ps in server.journal.idle)),
+        num_preemptions=sum(server.journal.preemptions),
+        traffic=server.memory.traffic,
+        peak_slots=peak_slots,
+        table_bytes=4 * num_entries,
+        free_at_end=server.memory.free * (config.block_size if is_paged else 1),
+    )
+
+
+def reject(trace: Trace, config: Config) -> dict[int, str]:
+    """Why some requests can never run, by place in the trace: in the scheduler's words."""
+    worst = np.array([request.worst_case_tokens for request in trace.requests], dtype=np.int64)
+    most = min(config.num_slots, config.max_len)
+    if not config.chunked_prefill:
+        most = min(most, config.token_budget)
+    suspects = set(np.flatnonzero(worst > most).tolist())
+    if config.allocator in RESERVATIONS:
+        placement, reserve = (
+            PLACEMENTS[config.placement](config.num_pool_tokens),
+            RESERVATIONS[config.allocator],
+        )
+        suspects.update(
+            place
+            for place, request in enumerate(trace.requests)
+            if placement.rounded(reserve(request, config.max_len)) > placement.largest_possible
+        )
+    log = NullLog()
+    scheduler = Scheduler(config, config.make_allocator(log), log)
+    reasons: dict[int, str] = {}
+    for place in sorted(suspects):
+        sequence = Sequence(trace.requests[place], place)
+        scheduler.arrive(sequence)
+        assert sequence.reject_reason, f"{sequence.request.id} can run, and was taken for one that cannot"
+        reasons[place] = sequence.reject_reason
+    return reasons
+
+
+def make_series(
+    server: LeapServer, config: Config, requests: list[Request], arrivals_ps: list[int]
+) -> LeapSeries:
+    """The series, to be folded from what the server wrote down."""
+    durations = as_ints(server.clock.durations)
+    final = as_ints([request.final_tokens for request in requests])
+    common = (server.journal, durations, arrivals_ps, final, config.num_slots)
+    if isinstance(server.memory, Ranges):
+        lengths, rounded = server.memory.lengths, server.memory.placement.rounded
+        return RangeSeries(
+            *common, lengths=as_ints(lengths), rounded=as_ints([rounded(length) for length in lengths])
+        )
+    return PagedSeries(*common, block_size=config.block_size)
+
+
+def make_outcomes(
+    trace: Trace, server: LeapServer, series: LeapSeries, places: Ints, reasons: dict[int, str]
+) -> Outcomes:
+    """What became of each request of the trace; `places` says where the served ones stand in it."""
+    assert server.num_ended == len(places), f"{server.num_ended} of {len(places)} requests ended"
+    journal = server.journal
+    ends_s = series.column("time")
+    first_token_s, finish_s = np.full((2, len(trace)), np.nan)
+    first_token_s[places] = ends_s[as_ints(journal.first_token_steps)]
+    finish_s[places] = ends_s[as_ints(journal.finish_steps)]
+    preemptions = np.zeros(len(trace), dtype=np.int64)
+    preemptions[places] = journal.preemptions
+    emitted = [request.output for request in trace.requests]
+    prefills = [[request.prompt] for request in trace.requests]
+    for index, num_tokens in journal.later_prefills:
+        prefills[places[index]].append(num_tokens)
+    for place in reasons:
+        emitted[place], prefills[place] = 0, []
+    return Outcomes(
+        requests=trace.requests,
+        reject_reasons=reasons,
+        first_token_s=first_token_s,
+        finish_s=finish_s,
+        emitted=emitted,
+        preemptions=preemptions.tolist(),
+        prefills=prefills,
+    )
