@@ -13,7 +13,6 @@ Frames and deltas are explained in `app.deltas`. Policy stays on this side: a pl
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import groupby, pairwise
-from operator import attrgetter
 from typing import Any
 
 from sim import InputError, Run, __version__
@@ -45,8 +44,10 @@ def replay_payload(runs: Sequence[Run]) -> Json:
     for run in runs:
         if run.trace.requests != trace.requests:
             raise InputError(f"{run.trace.name} beside {trace.name}: two sides must serve the same requests")
-        if not run.num_steps or not run.events:
-            raise InputError(f"{run.config.allocator} ran no step: there is nothing to replay")
+        if not run.num_steps:
+            raise InputError(f"{run.config.allocator}: no request could run: {_first_refusal(run)}")
+        if not run.events:
+            raise InputError(f"{run.config.allocator}: the run kept no events: there is nothing to replay")
         if len(run.events) > MAX_EVENTS:
             raise InputError(
                 f"{len(run.events):,} events under {run.config.allocator}: a replay draws {MAX_EVENTS:,} at "
@@ -66,6 +67,11 @@ def replay_payload(runs: Sequence[Run]) -> Json:
     }
 
 
+def _first_refusal(run: Run) -> str:
+    refused = [one for one in run.groups if one.reject_reason is not None]
+    return f"{refused[0].request.id} {refused[0].reject_reason}" if refused else "there is none"
+
+
 def encode_side(run: Run) -> tuple[Json, list[float]]:
     """One run for the player, and the time in seconds of each of its frames.
 
@@ -74,18 +80,16 @@ def encode_side(run: Run) -> tuple[Json, list[float]]:
     `marks` are frames worth stopping at, `alarms` those with a preemption or a rejection.
     """
     frames = _Frames(run)
-    starts = (run.series.column("time") - run.series.column("duration")).tolist()
-    ends = run.series.column("time").tolist()
-    state = State()
-    frames.rest(state, step=0, time=starts[0])
-    for step, group in groupby(run.events, key=attrgetter("step")):
-        for event in group:
-            state.apply(event)
-            frames.hear(event)
-            if event.kind is Kind.STEP:
-                frames.show(state, event)
-        if step >= len(starts) or starts[step] > ends[step - 1]:  # the pool is empty until the next step
-            frames.rest(state, step=min(step, len(starts)), time=state.time)
+    state = State(time=run.events[0].time)
+    frames.rest(state)
+    for event in run.events:
+        if event.time > state.time and event.kind is Kind.ARRIVE:  # nothing was to do until it came
+            frames.rest(state)
+        state.apply(event)
+        frames.hear(event)
+        if event.kind is Kind.STEP:
+            frames.show(state, event)
+    frames.rest(state)
     return {**_describe(run), **frames.as_json()}, frames.times
 
 
@@ -115,28 +119,31 @@ class _Frames:
         self._touched[event.request] = None
         if event.kind in UNSAID:
             return
-        is_epilogue = self._said and event.step == self._columns["step"][-1]
+        is_epilogue = self._said and event.step == self._last_step
         number = self._encoder.numbers[event.request]
         (self._said[-1] if is_epilogue else self._unsaid).append([event.kind, number, event.why])
         (self._kinds[len(self._said) - 1] if is_epilogue else self._unseen).add(event.kind)
 
     def show(self, state: State, step: Event) -> None:
         """The picture after a step's writes."""
-        changes = step.changes
-        self._add(state, step.time, {"step": step.step, **changes, **changes["ledger"]})
+        self._add(state, {"step": step.step, **step.changes, **step.changes["ledger"]})
 
-    def rest(self, state: State, *, step: int, time: float) -> None:
+    def rest(self, state: State) -> None:
         """The picture while nothing is to do: all memory is free."""
-        self._add(state, time, {"step": step, "free": self._pool})
+        self._add(state, {"step": self._last_step, "free": self._pool})
 
-    def _add(self, state: State, time: float, numbers: Json) -> None:
+    @property
+    def _last_step(self) -> int:
+        return self._columns["step"][-1] if self._said else 0
+
+    def _add(self, state: State, numbers: Json) -> None:
         after = state.copy()
         if len(self.times) % KEYFRAME_FRAMES == 0:
             self._keyframes.append(self._encoder.keyframe(after))
         self._deltas.append(self._encoder.delta(self._before, after, self._touched))
         self._kinds[len(self.times)] |= self._unseen
         self._said.append(self._unsaid)
-        self.times.append(time)
+        self.times.append(state.time)
         for name, column in self._columns.items():
             column.append(numbers.get(name, 0))
         self._before, self._touched, self._unsaid, self._unseen = after, {}, [], set()
@@ -171,7 +178,7 @@ def _describe(run: Run) -> Json:
     config, report = run.config, run.report()
     how = f"blocks of {config.block_size} tokens, on demand"
     if not cell_slots(run):
-        how = f"one range for each request, {config.placement} placement"
+        how = f"one range a request, {config.placement} placement"
     return {
         "name": side_name(run),
         "about": how,
@@ -230,11 +237,17 @@ def merge_clocks(times: Sequence[list[float]]) -> tuple[list[float], list[list[i
 
 
 def _opening_moment(sides: Sequence[Json], frames: list[list[int]]) -> int:
-    """The first moment at which the sides differ most in slots taken but not live; of one side, its worst."""
-    idle: list[list[int]] = []
-    for side, shown in zip(sides, frames, strict=True):
-        classes = [side["columns"].get(name, []) for name in ("live", "free")]
-        taken = [side["pool"] - sum(column[frame] for column in classes if column) for frame in shown]
-        idle.append(taken)
-    gaps = [max(values) - (min(values) if len(values) > 1 else 0) for values in zip(*idle, strict=True)]
-    return gaps.index(max(gaps))
+    """The first moment at which the sides differ most: in live memory, or where they do not, in free memory.
+
+    Of a single side the first moment at which it is fullest.
+    """
+    for name in ("live", "free"):
+        shown = [
+            [side["columns"][name][frame] for frame in own]
+            for side, own in zip(sides, frames, strict=True)
+            if name in side["columns"]
+        ]
+        gaps = [max(values) - (min(values) if len(values) > 1 else 0) for values in zip(*shown, strict=True)]
+        if gaps and max(gaps) > sides[0]["pool"] // 20:
+            return gaps.index(max(gaps))
+    return 0

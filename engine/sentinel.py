@@ -2,8 +2,8 @@
 
 The codes are *signaling* NaNs. Any arithmetic on one, and any conversion between floating types,
 turns it into a quiet NaN with other bits, so no kernel can compute these bits; only a fill or a plain
-copy puts them into memory. Compared as integers, an ordinary NaN that a kernel does
-produce is not mistaken for them: it counts as written.
+copy puts them into memory. Compared as integers, an ordinary NaN that a kernel does produce is not
+mistaken for them: it counts as written.
 """
 
 import torch
@@ -17,19 +17,21 @@ SENTINELS: dict[torch.dtype, tuple[torch.dtype, int]] = {
 }
 
 
-def as_bits(pool: Tensor) -> tuple[Tensor, int]:
-    """An integer view of the same memory, and the sentinel's code in it."""
-    bits_dtype, code = SENTINELS[pool.dtype]
-    return pool.view(bits_dtype), code
-
-
-def new_pool(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, *, pinned: bool = False) -> Tensor:
+def new_pool(
+    shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, *, pinned: bool = False
+) -> Tensor:
     """A tensor of `shape` in which every element is the sentinel."""
-    bits_dtype, code = SENTINELS[dtype]
-    return torch.full(shape, code, dtype=bits_dtype, device=device, pin_memory=pinned).view(dtype)
+    bits, code = SENTINELS[dtype]
+    return torch.full(shape, code, dtype=bits, device=device, pin_memory=pinned).view(dtype)
+
+
+def fill(pool: Tensor, indices: Tensor) -> None:
+    """Fills `pool[indices]` with the sentinel; `indices` is int64 along the first dimension."""
+    bits, code = SENTINELS[pool.dtype]
+    pool.view(bits).index_fill_(0, indices, code)
 
 
 def is_written(pool: Tensor) -> Tensor:
     """A boolean of the same shape: True where the bits are not the sentinel's."""
-    bits, code = as_bits(pool)
-    return bits != code
+    bits, code = SENTINELS[pool.dtype]
+    return pool.view(bits) != code

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from sim.request import Sequence
+from sim.request import Sequence, SequenceGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +15,7 @@ class Chunk:
     its input for later emits none.
     """
 
+    group: SequenceGroup
     sequence: Sequence
     start: int
     num_tokens: int

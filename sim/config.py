@@ -12,10 +12,12 @@ from sim.alloc import (
     KVAllocator,
     PagedAllocator,
 )
+from sim.cache import PREFIX_CACHES
 from sim.errors import InputError, unknown_name
 from sim.events import Sink
 from sim.hardware import HARDWARE
 from sim.models import KV_DTYPES, MODELS, ModelSpec, get_model, parse_bytes
+from sim.victims import VICTIMS
 
 PAPER_POOL_TOKENS = 15_728  # OPT-13B on an A100-40GB, paper Table 1: 15.7K slots, 983 blocks of 16
 
@@ -59,6 +61,10 @@ class Config:
     )
     swap_blocks: int | None = dial(
         None, "host blocks for --preempt swap; if not given, as many as the pool has"
+    )
+    victim: str = dial("youngest", "whom to preempt", choices=lambda: list(VICTIMS))
+    prefix_cache: str = dial(
+        "off", "how finished blocks are found again", choices=lambda: ["off", *PREFIX_CACHES]
     )
     timing: str = dial(
         "roofline", "how long a step takes: unit (1 s), roofline, or a FILE from a calibration"
@@ -151,6 +157,7 @@ class Config:
             log,
             num_host_blocks=self.num_host_blocks,
             watermark=self.watermark,
+            cache=None if self.prefix_cache == "off" else PREFIX_CACHES[self.prefix_cache](),
         )
 
     def as_json(self) -> dict[str, Any]:

@@ -47,25 +47,18 @@ def waste_percent(pool: float, live: float, free: float) -> float:
 def take_ledger(scheduler: Scheduler) -> Ledger:
     """The ledger of this moment, from what running sequences hold and have stored."""
     allocator = scheduler.allocator
-    live = reserved = internal = rounding = 0
-    for sequence in scheduler.running:
-        held = allocator.held(sequence)
-        empty = held.num_reserved - sequence.stored
-        to_fill = min(empty, sequence.request.final_tokens - sequence.stored)
-        live += sequence.stored
-        reserved += to_fill
-        internal += empty - to_fill
-        rounding += held.num_held - held.num_reserved
+    usage = allocator.usage(scheduler.running)
+    cached = allocator.num_cached_slots
+    available = allocator.num_free_slots - cached
     head = scheduler.waiting[0] if scheduler.waiting else None
-    available = allocator.num_free_slots
     is_stranded = head is not None and available > 0 and allocator.is_stranded(head)
     return Ledger(
         pool=allocator.num_slots,
-        live=live,
-        reserved=reserved,
-        internal=internal,
-        rounding=rounding,
-        cached=0,
+        live=usage.live,
+        reserved=usage.reserved,
+        internal=usage.internal,
+        rounding=usage.rounding,
+        cached=cached,
         external=available if is_stranded else 0,
         free=0 if is_stranded else available,
     )

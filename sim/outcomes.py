@@ -1,12 +1,12 @@
 """What became of each request, by column: what the report is made from, whoever served them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.request import Request, Sequence
+from sim.request import Request, SequenceGroup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,27 +16,28 @@ class Outcomes:
     A time is nan where it never came: no first token, not finished.
     """
 
-    requests: tuple[Request, ...]
+    requests: Sequence[Request]
     reject_reasons: dict[int, str]  # by place in `requests`
     first_token_s: NDArray[np.float64]  # [requests]
     finish_s: NDArray[np.float64]  # [requests]
-    emitted: list[int]
+    emitted: list[int]  # by all sequences of the request
     preemptions: list[int]
     prefills: list[list[int]]  # tokens computed by each admission
+    hit_tokens: list[int]  # found in the prefix cache at the first admission
 
     @classmethod
-    def of(cls, requests: tuple[Request, ...], sequences: Iterable[Sequence]) -> "Outcomes":
-        """From the scheduler's own sequences, one a request."""
-        sequences = list(sequences)
-        reasons = {i: s.reject_reason for i, s in enumerate(sequences) if s.reject_reason is not None}
+    def of(cls, groups: Sequence[SequenceGroup]) -> "Outcomes":
+        """From what the scheduler served, one group a request."""
+        reasons = {place: group.reject_reason for place, group in enumerate(groups) if group.reject_reason}
         return cls(
-            requests=requests,
+            requests=[group.request for group in groups],
             reject_reasons=reasons,
-            first_token_s=times(sequence.first_token_s for sequence in sequences),
-            finish_s=times(sequence.finish_s for sequence in sequences),
-            emitted=[sequence.emitted for sequence in sequences],
-            preemptions=[sequence.preemptions for sequence in sequences],
-            prefills=[sequence.prefills for sequence in sequences],
+            first_token_s=times(group.first_token_s for group in groups),
+            finish_s=times(group.finish_s for group in groups),
+            emitted=[group.emitted for group in groups],
+            preemptions=[group.preemptions for group in groups],
+            prefills=[group.prefills for group in groups],
+            hit_tokens=[group.hit_tokens for group in groups],
         )
 
     def __len__(self) -> int:

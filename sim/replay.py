@@ -4,6 +4,7 @@ A keyframe every `KEYFRAME_STEPS` steps makes stepping back as cheap as stepping
 """
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator
 from collections.abc import Sequence as Listing
 from dataclasses import dataclass, field
@@ -31,9 +32,10 @@ BlockTable = list[int] | SlotRange
 
 @dataclass(slots=True)
 class State:
-    """What holds after the writes of a step and before finished requests leave.
+    """What holds after the writes of a step and before finished requests leave. Treat it as read-only.
 
-    Requests are named by id; queues are in the scheduler's order. Treat it as read-only.
+    Queues name requests by id, in the scheduler's order. Tables and counts name sequences: by the id of
+    their request, with `/index` where it has several.
     """
 
     step: int = 0
@@ -46,7 +48,9 @@ class State:
     running: list[str] = field(default_factory=list[str])
     swapped: list[str] = field(default_factory=list[str])
     ledger: dict[str, int] = field(default_factory=dict[str, int])
+    cached: dict[int, None] = field(default_factory=dict[int, None])  # free blocks that can be found again
     order: dict[str, int] = field(default_factory=dict[str, int])  # who arrived when
+    width: dict[str, int] = field(default_factory=dict[str, int])  # sequences, of requests with several
 
     def copy(self) -> "State":
         """An independent state. Block tables are never changed in place, so they are shared."""
@@ -61,13 +65,25 @@ class State:
             list(self.running),
             list(self.swapped),
             self.ledger,
+            dict(self.cached),
             self.order,
+            self.width,
         )
 
-    def slots(self, request: str, block_size: int) -> NDArray[np.int64]:
-        """Physical slots of the request's stored tokens, by position: int64 [stored]."""
-        table = self.block_tables[request]
-        positions = np.arange(self.stored.get(request, 0), dtype=np.int64)
+    def names(self, request: str) -> list[str]:
+        """The request's sequences."""
+        width = self.width.get(request, 1)
+        return [request] if width == 1 else [f"{request}/{index}" for index in range(width)]
+
+    def ref_counts(self) -> dict[int, int]:
+        """How many block tables each block stands in."""
+        tables = (table for table in self.block_tables.values() if isinstance(table, list))
+        return dict(Counter(block for table in tables for block in table))
+
+    def slots(self, sequence: str, block_size: int) -> NDArray[np.int64]:
+        """Physical slots of the sequence's stored tokens, by position: int64 [stored]."""
+        table = self.block_tables[sequence]
+        positions = np.arange(self.stored.get(sequence, 0), dtype=np.int64)
         if isinstance(table, SlotRange):
             return table.start + positions
         blocks = np.asarray(table, dtype=np.int64)
@@ -76,8 +92,10 @@ class State:
     def written(self, num_slots: int, block_size: int) -> NDArray[np.bool_]:
         """Which slots of the pool hold keys and values: bool [num_slots]."""
         mask = np.zeros(num_slots, dtype=np.bool_)
-        for request in self.block_tables:
-            mask[self.slots(request, block_size)] = True
+        for sequence in self.block_tables:
+            mask[self.slots(sequence, block_size)] = True
+        for block in self.cached:
+            mask[block * block_size : (block + 1) * block_size] = True
         return mask
 
     def apply(self, event: Event) -> None:
@@ -102,9 +120,15 @@ def _ignore(state: State, request: str, changes: Changes) -> None:
     pass
 
 
+def _name(state: State, request: str, changes: Changes) -> str:
+    return f"{request}/{changes['sequence']}" if "sequence" in changes else request
+
+
 def _arrive(state: State, request: str, changes: Changes) -> None:
-    # `copy` shares `order`, so a replay from a keyframe meets arrivals that are numbered already.
+    # Keyframes share `order`: replaying must not renumber.
     state.order.setdefault(request, len(state.order))
+    if "width" in changes:
+        state.width[request] = changes["width"]
     state.waiting.append(request)
 
 
@@ -115,28 +139,64 @@ def _reject(state: State, request: str, changes: Changes) -> None:
 def _admit(state: State, request: str, changes: Changes) -> None:
     state.leave(request, state.waiting)
     state.join(request, state.running)
-    state.stored[request] = 0
-    state.emitted.setdefault(request, 0)
+    first = state.names(request)[0]
+    state.stored[first] = changes["hit"]
+    state.emitted.setdefault(first, 0)
 
 
 def _alloc(state: State, request: str, changes: Changes) -> None:
+    name = _name(state, request, changes)
     if "slots" in changes:
         start, length = changes["slots"]
-        state.block_tables[request] = SlotRange(start, length, changes["reserved"])
+        state.block_tables[name] = SlotRange(start, length, changes["reserved"])
         return
-    state.block_tables[request] = [*state.block_tables.get(request, ()), *changes["blocks"]]
+    for block in changes["blocks"]:
+        state.cached.pop(block, None)
+    state.block_tables[name] = [*state.block_tables.get(name, ()), *changes["blocks"]]
+
+
+def _hit(state: State, request: str, changes: Changes) -> None:
+    for block in changes["blocks"]:
+        state.cached.pop(block, None)
+    state.block_tables[_name(state, request, changes)] = changes["blocks"]
+
+
+def _fork(state: State, request: str, changes: Changes) -> None:
+    child, parent = _name(state, request, changes), f"{request}/{changes['parent']}"
+    state.block_tables[child] = changes["blocks"]
+    state.stored[child] = state.stored[parent]
+    state.emitted[child] = state.emitted[parent]
+
+
+def _copy(state: State, request: str, changes: Changes) -> None:
+    name = _name(state, request, changes)
+    table = state.block_tables[name]
+    if isinstance(table, SlotRange):
+        state.stored[name] = changes["tokens"]
+        return
+    place = changes["place"]
+    state.cached.pop(changes["destination"], None)
+    state.block_tables[name] = [*table[:place], changes["destination"], *table[place + 1 :]]
 
 
 def _free(state: State, request: str, changes: Changes) -> None:
-    freed = set(changes.get("blocks", ()))
-    left = [block for block in state.block_tables.pop(request) if block not in freed] if freed else []
+    blocks = changes.get("blocks", [])
+    state.cached.update(dict.fromkeys(changes.get("cached", ())))
+    table = state.block_tables.get(_name(state, request, changes))
+    if table is None:
+        return
+    gone = {*blocks, *changes.get("shared", ())}
+    left = [block for block in table if block not in gone] if isinstance(table, list) else []
     if left:
-        state.block_tables[request] = left
+        state.block_tables[_name(state, request, changes)] = left
+    else:
+        del state.block_tables[_name(state, request, changes)]
 
 
 def _ran(state: State, request: str, changes: Changes) -> None:
-    state.stored[request] = changes["stored"]
-    state.emitted[request] = changes["emitted"]
+    name = _name(state, request, changes)
+    state.stored[name] = changes["stored"]
+    state.emitted[name] = changes["emitted"]
 
 
 def _preempt(state: State, request: str, changes: Changes) -> None:
@@ -144,7 +204,9 @@ def _preempt(state: State, request: str, changes: Changes) -> None:
     if changes["mode"] == "swap":
         state.join(request, state.swapped)
         return
-    state.stored[request] = 0
+    for name in state.names(request):
+        if name in state.stored:
+            state.stored[name] = 0
     state.waiting.insert(0, request)
 
 
@@ -160,7 +222,9 @@ def _swap_in(state: State, request: str, changes: Changes) -> None:
 
 def _finish(state: State, request: str, changes: Changes) -> None:
     state.leave(request, state.running)
-    del state.stored[request], state.emitted[request]
+    for name in state.names(request):
+        state.stored.pop(name, None)
+        state.emitted.pop(name, None)
 
 
 def _step(state: State, request: str, changes: Changes) -> None:
@@ -172,6 +236,9 @@ _FOLD = {
     Kind.REJECT: _reject,
     Kind.ADMIT: _admit,
     Kind.ALLOC: _alloc,
+    Kind.HIT: _hit,
+    Kind.FORK: _fork,
+    Kind.COPY: _copy,
     Kind.FREE: _free,
     Kind.PREFILL: _ran,
     Kind.DECODE: _ran,
@@ -204,14 +271,14 @@ class Replay:
 
     def at(self, step: int) -> State:
         """The state after the writes of `step`; 0 is before anything. InputError outside the run."""
-        if not 0 <= step <= self.num_steps:
-            recorded = f"the run has steps 1 to {self.num_steps}" if self._ends else "the run kept no events"
-            raise InputError(f"step {step}: {recorded}")
+        self._check(step)
         start, keyframe = self._keyframes[step // KEYFRAME_STEPS]
-        state = keyframe.copy()
-        for event in self.events[start : self._ends[step - 1] if step else 0]:
-            state.apply(event)
-        return state
+        return self._fold(keyframe, self.events[start : self._ends[step - 1] if step else 0])
+
+    def at_end(self) -> State:
+        """The state once the last requests have left: nobody holds anything."""
+        start, keyframe = self._keyframes[-1]
+        return self._fold(keyframe, self.events[start:])
 
     def states(self) -> Iterator[State]:
         """The state of every step in order. Each is changed into the next: look, but do not keep."""
@@ -222,5 +289,28 @@ class Replay:
                 yield state
 
     def events_of(self, step: int) -> Listing[Event]:
-        """The events that led from the state of `step - 1` to that of `step`."""
+        """The events that led from the state of `step - 1` to that of `step`; none for step 0.
+
+        Those by which finished requests leave a step come first among the events of the next one; after
+        the last step they are `events_after_end`.
+        """
+        self._check(step)
+        if step == 0:
+            return []
         return self.events[self._ends[step - 2] if step > 1 else 0 : self._ends[step - 1]]
+
+    def events_after_end(self) -> Listing[Event]:
+        """The events after the last step's writes."""
+        return self.events[self._ends[-1] if self._ends else 0 :]
+
+    def _check(self, step: int) -> None:
+        if not 0 <= step <= self.num_steps:
+            recorded = f"the run has steps 1 to {self.num_steps}" if self._ends else "the run kept no events"
+            raise InputError(f"step {step}: {recorded}")
+
+    @staticmethod
+    def _fold(keyframe: State, events: Listing[Event]) -> State:
+        state = keyframe.copy()
+        for event in events:
+            state.apply(event)
+        return state

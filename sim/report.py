@@ -58,9 +58,11 @@ def report_run(run: Run) -> dict[str, Any]:
         "time_s": run.time_s,
         "idle_s": run.idle_s,
         "preemptions": run.num_preemptions,
+        "lost_tokens": run.num_lost_tokens,
         "copies": run.traffic.copies,
         "swapped_out_blocks": run.traffic.swapped_out_blocks,
         "swapped_in_blocks": run.traffic.swapped_in_blocks,
+        "copied_tokens": run.traffic.copied_tokens,
         "moved_tokens": run.traffic.moved_tokens,
         "prefix": {
             "prompt_tokens": sum(
@@ -68,7 +70,7 @@ def report_run(run: Run) -> dict[str, Any]:
                 for request, prefills in zip(outcomes.requests, outcomes.prefills, strict=True)
                 if prefills
             ),
-            "hit_tokens": 0,
+            "hit_tokens": sum(outcomes.hit_tokens),
         },
         "batch": {"mean": run.series.mean("batch"), "max": int(batch.max()) if len(batch) else 0},
         "ledger": ledger,
@@ -105,6 +107,7 @@ def per_request(outcomes: Outcomes) -> list[dict[str, Any]]:
         outcomes.emitted,
         outcomes.preemptions,
         outcomes.prefills,
+        outcomes.hit_tokens,
         strict=True,
     )
     entries: list[dict[str, Any]] = [
@@ -120,9 +123,9 @@ def per_request(outcomes: Outcomes) -> list[dict[str, Any]]:
             "emitted": emitted,
             "preemptions": preemptions,
             "prefills": prefills,
-            "hit_tokens": 0,
+            "hit_tokens": hit_tokens,
         }
-        for request, first_token, finish, emitted, preemptions, prefills in columns
+        for request, first_token, finish, emitted, preemptions, prefills, hit_tokens in columns
     ]
     for place, reason in outcomes.reject_reasons.items():
         entries[place].update(status="rejected", reason=reason)
@@ -132,16 +135,16 @@ def per_request(outcomes: Outcomes) -> list[dict[str, Any]]:
 def latency(outcomes: Outcomes) -> dict[str, dict[str, float | None]]:
     """Latencies of finished requests in seconds (paper section 6.1 for `normalized`: per output token)."""
     done = outcomes.is_finished
-    arrival = np.array([request.arrival_s for request in outcomes.requests], dtype=np.float64)[done]
-    emitted = np.array(outcomes.emitted, dtype=np.int64)[done]
+    places = np.flatnonzero(done).tolist()
+    arrival = np.array([outcomes.requests[place].arrival_s for place in places], dtype=np.float64)
+    output = np.array([outcomes.requests[place].output for place in places], dtype=np.int64)
     first_token, finish = outcomes.first_token_s[done], outcomes.finish_s[done]
-    has_more = emitted > 1
-    decoding = (finish - first_token)[has_more]
+    has_more = output > 1
     return {
         "ttft": summarize(first_token - arrival),
-        "tpot": summarize(decoding / (emitted[has_more] - 1)),
+        "tpot": summarize((finish - first_token)[has_more] / (output[has_more] - 1)),
         "e2e": summarize(finish - arrival),
-        "normalized": summarize((finish - arrival) / emitted),
+        "normalized": summarize((finish - arrival) / output),
     }
 
 

@@ -31,6 +31,11 @@ class Request:
     priority: int = 0
 
     @property
+    def width(self) -> int:
+        """Sequences that run at once: samples or beams."""
+        return max(self.n, self.beam)
+
+    @property
     def worst_case_tokens(self) -> int:
         """Slots that may be needed at most: the last token emitted is never stored."""
         return self.prompt + self.max_tokens - 1
@@ -43,7 +48,7 @@ class Request:
 
 @dataclass(slots=True, eq=False)
 class Sequence:
-    """One sample of a request while it is served.
+    """One sample or beam of a request while it is served.
 
         [0, stored)                 written: keys and values are in the cache
         [stored, input_tokens)      prompt (or recomputed) tokens still to be prefilled
@@ -53,18 +58,19 @@ class Sequence:
     """
 
     request: Request
-    order: int  # place in the trace's order of arrival; with `request.arrival_s` it says who is older
+    index: int = 0  # among the samples of the request
     stored: int = 0
     emitted: int = 0
     input_tokens: int = 0  # what this admission has to prefill: prompt + emitted at that time
-    preemptions: int = 0
-    prefills: list[int] = field(default_factory=list[int])  # tokens computed by each admission
-    first_token_s: float | None = None
-    finish_s: float | None = None
-    reject_reason: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The request's id, with `/index` where it has several sequences."""
+        return self.request.id if self.request.width == 1 else f"{self.request.id}/{self.index}"
 
     @property
     def is_prefilling(self) -> bool:
+        """Whether part of its input is not stored yet."""
         return self.stored < self.input_tokens
 
     @property
@@ -72,6 +78,46 @@ class Sequence:
         """Known tokens that are not stored yet: the rest of a prefill, or 1 in decode."""
         return self.request.prompt + self.emitted - self.stored
 
+
+@dataclass(slots=True, eq=False)
+class SequenceGroup:
+    """A request while it is served: all its sequences, admitted, preempted and resumed together.
+
+    Only the first sequence runs until the prompt is stored; then the others are forked from it, and all
+    of them emit one token in every step in which the group runs.
+    """
+
+    request: Request
+    order: int  # place in the trace's order of arrival: says who is older
+    sequences: list[Sequence] = field(default_factory=list[Sequence])
+    is_forked: bool = False
+    hit_tokens: int = 0  # found in the prefix cache at the first admission
+    preemptions: int = 0
+    prefills: list[int] = field(default_factory=list[int])  # tokens computed by each admission
+    first_token_s: float | None = None
+    finish_s: float | None = None
+    reject_reason: str | None = None
+
+    def __post_init__(self) -> None:
+        self.sequences = [Sequence(self.request, index) for index in range(self.request.width)]
+        self.is_forked = len(self.sequences) == 1
+
+    @property
+    def active(self) -> list[Sequence]:
+        """The sequences that run: the first alone, until the others are forked from it."""
+        return self.sequences if self.is_forked else self.sequences[:1]
+
+    @property
+    def num_pending(self) -> int:
+        """Known tokens of all active sequences that are not stored yet."""
+        return sum(sequence.num_pending for sequence in self.active)
+
+    @property
+    def emitted(self) -> int:
+        """Tokens emitted by all sequences."""
+        return sum(sequence.emitted for sequence in self.sequences)
+
     @property
     def is_finished(self) -> bool:
-        return self.emitted == self.request.output
+        """Whether the last token is out."""
+        return self.sequences[0].emitted == self.request.output

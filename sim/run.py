@@ -10,8 +10,8 @@ from sim.events import Event, EventLog, Sink
 from sim.ledger import CLASSES
 from sim.outcomes import Outcomes
 from sim.replay import Replay, State
-from sim.report import report_run
-from sim.request import Sequence
+from sim.report import per_request, report_run
+from sim.request import SequenceGroup
 from sim.series import StepTable
 from sim.trace import Trace
 
@@ -21,8 +21,8 @@ class Run:
     """What came of serving `trace` under `config`.
 
     `source` says who ran it (`simulated` or `measured`), `clock` where its times come from (`modelled` or
-    `measured`). `sequences` are the scheduler's own, one a request; a run that leapt had none, and `outcomes`
-    says the same of both. `meta` holds what an engine says of itself.
+    `measured`). `outcomes` says what became of each request; `groups` are the scheduler's own, none after
+    a leap. `meta` holds what an engine says of itself.
     """
 
     trace: Trace
@@ -35,11 +35,12 @@ class Run:
     time_s: float
     idle_s: float
     num_preemptions: int
+    num_lost_tokens: int
     traffic: Traffic
     peak_slots: int
     table_bytes: int
     free_at_end: int
-    sequences: list[Sequence] = field(default_factory=list[Sequence])
+    groups: list[SequenceGroup] = field(default_factory=list[SequenceGroup])
     meta: dict[str, Any] = field(default_factory=dict[str, Any])
 
     @property
@@ -49,7 +50,7 @@ class Run:
     @property
     def requests(self) -> list[dict[str, Any]]:
         """One dict for each request, in order of arrival: the report's `per_request`."""
-        return self.report()["per_request"]
+        return per_request(self.outcomes)
 
     @property
     def ledger(self) -> dict[str, float]:

@@ -5,93 +5,117 @@
     swapped   preempted to host memory, oldest first
 
 Neither this file nor an allocator other than the Oracle and Pow2 baselines reads `Request.output`;
-that a sequence has ended is learned, as from a real model, once its last token is out.
+that a request has ended is learned, as from a real model, once its last token is out.
 """
 
 from bisect import insort
 from collections import deque
 from operator import attrgetter
 
-from sim.alloc import Granted, KVAllocator, Short
+from sim.alloc import KVAllocator, Short
 from sim.batch import Batch, Chunk
+from sim.beam import BeamModel
 from sim.config import Config
-from sim.events import Kind, Sink
-from sim.request import Sequence
+from sim.events import Sink
+from sim.narrate import Narrator
+from sim.request import Sequence, SequenceGroup
+from sim.victims import VICTIMS
 
 by_age = attrgetter("order")
+Plan = list[tuple[Sequence, int]]  # tokens that each sequence of a group runs in a step
 
 
 class Scheduler:
     """Decides admission, batching and preemption; asks `allocator` for every slot."""
 
     def __init__(self, config: Config, allocator: KVAllocator, log: Sink) -> None:
-        self.waiting: deque[Sequence] = deque()
-        self.running: list[Sequence] = []
-        self.swapped: list[Sequence] = []
+        self.waiting: deque[SequenceGroup] = deque()
+        self.running: list[SequenceGroup] = []
+        self.swapped: list[SequenceGroup] = []
         self.allocator = allocator
         self.num_preemptions = 0
+        self.num_lost_tokens = 0  # stored tokens that recomputation has to compute again
         self._config = config
+        self._say = Narrator(log)
         self._log = log
-        self._max_seqs = 1 if config.batching == "sequential" else config.max_seqs
+        self._beams = BeamModel(config.seed)
+        self._pick_victim = VICTIMS[config.victim].pick
         self._is_filling = True  # static batching: the present batch still takes members
 
     @property
     def has_work(self) -> bool:
+        """Whether anything is waiting, running or swapped."""
         return bool(self.running or self.waiting or self.swapped)
 
-    def arrive(self, sequence: Sequence) -> None:
-        """Queues a sequence, or rejects it when it could never run."""
-        request = sequence.request
-        self._log.emit(
-            Kind.ARRIVE,
-            request.id,
-            f"prompt of {request.prompt} tokens, at most {request.max_tokens} to emit",
-            prompt=request.prompt,
-            max_tokens=request.max_tokens,
-        )
-        refusal = self._why_never(sequence)
+    def arrive(self, group: SequenceGroup) -> None:
+        """Queues a request, or rejects it when it could never run."""
+        self._say.arrival(group)
+        refusal = self._why_never(group)
         if refusal is None:
-            self.waiting.append(sequence)
+            self.waiting.append(group)
             return
-        why, limit = refusal
-        sequence.reject_reason = why
-        self._log.emit(Kind.REJECT, request.id, why, needed=limit.needed, available=limit.available)
+        group.reject_reason, limit = refusal
+        self._say.rejection(group, group.reject_reason, limit)
 
     def schedule(self, step: int, time: float) -> Batch:
         """The batch of the step that starts now, its memory reserved."""
         batch = Batch(step, time)
-        swapped_before = self.allocator.traffic.swapped_blocks
+        traffic = self.allocator.traffic
+        swapped, copied = traffic.swapped_blocks, traffic.copied_tokens
         self._fill(batch)
-        batch.num_swapped_blocks = self.allocator.traffic.swapped_blocks - swapped_before
+        batch.num_swapped_blocks = traffic.swapped_blocks - swapped
+        batch.num_copied_tokens = traffic.copied_tokens - copied
         return batch
 
     def advance(self, batch: Batch) -> None:
-        """Books what the executed batch stored and emitted."""
+        """Books what the executed batch stored and emitted; forks and reorders sequences."""
         for chunk in batch.chunks:
-            sequence = chunk.sequence
-            sequence.stored += chunk.num_tokens
-            sequence.emitted += chunk.emits
-            if chunk.emits and sequence.first_token_s is None:
-                sequence.first_token_s = self._log.time
-            self._report(chunk)
+            chunk.sequence.stored += chunk.num_tokens
+            chunk.sequence.emitted += chunk.emits
+            self._say.progress(chunk)
+        for group in {chunk.group: None for chunk in batch.chunks if chunk.emits}:
+            if group.first_token_s is None:
+                group.first_token_s = self._log.time
+            self._branch(group)
 
-    def retire(self) -> list[Sequence]:
-        """Lets sequences that emitted their last token leave; returns them."""
-        finished = [sequence for sequence in self.running if sequence.is_finished]
-        if not finished:
-            return finished
-        self.running = [sequence for sequence in self.running if not sequence.is_finished]
-        for sequence in finished:
-            sequence.finish_s = self._log.time
-            request = sequence.request
-            self._log.emit(
-                Kind.FINISH,
-                request.id,
-                f"emitted all its {sequence.emitted} tokens",
-                emitted=sequence.emitted,
-            )
-            self.allocator.release(sequence, "finished")
+    def retire(self) -> list[SequenceGroup]:
+        """Lets requests that emitted their last token leave; returns them."""
+        finished = [group for group in self.running if group.is_finished]
+        if finished:
+            self.running = [group for group in self.running if not group.is_finished]
+        for group in finished:
+            group.finish_s = self._log.time
+            self._say.finish(group)
+            self.allocator.release(group, "finished")
         return finished
+
+    def _branch(self, group: SequenceGroup) -> None:
+        """After a group's tokens are out: its first fork, or the choice of the beams that go on."""
+        first = group.sequences[0]
+        if not group.is_forked:
+            for sequence in group.sequences[1:]:
+                sequence.stored, sequence.emitted, sequence.input_tokens = first.stored, 1, first.input_tokens
+            group.is_forked = True
+            self.allocator.fork(group)
+        elif group.request.beam > 1 and not group.is_finished:
+            self.allocator.reorder(group, self._beams.parents(group))
+
+    def _why_never(self, group: SequenceGroup) -> tuple[str, Short] | None:
+        request, config = group.request, self._config
+        worst, budget = request.worst_case_tokens, config.token_budget
+        if short := self.allocator.never_fits(request):
+            unit = self.allocator.unit
+            return f"needs {short.needed} {unit} at worst, the pool can give {short.available}", short
+        if worst > config.max_len:
+            short = Short(worst, config.max_len)
+            return f"needs {worst} tokens at worst, the maximum length is {config.max_len}", short
+        if request.width > min(config.max_seqs, budget):
+            short = Short(request.width, min(config.max_seqs, budget))
+            return f"needs {request.width} sequences at once, a step runs {short.available}", short
+        if worst * request.width > budget and not config.chunked_prefill:
+            short = Short(worst * request.width, budget)
+            return f"needs {short.needed} tokens in one step at worst, the budget is {budget}", short
+        return None
 
     def _fill(self, batch: Batch) -> None:
         if self._config.step_rule == "prefill-first":
@@ -103,114 +127,118 @@ class Scheduler:
             if self._config.step_rule == "mixed":
                 self._admit(batch)
 
-    def _why_never(self, sequence: Sequence) -> tuple[str, Short] | None:
-        request, config = sequence.request, self._config
-        worst = request.worst_case_tokens
-        if short := self.allocator.never_fits(request):
-            return (
-                f"needs {short.needed} {self.allocator.unit} at worst, the pool can give {short.available}",
-                short,
-            )
-        if worst > config.max_len:
-            return f"needs {worst} tokens at worst, the maximum length is {config.max_len}", Short(
-                worst, config.max_len
-            )
-        budget = config.token_budget
-        if worst > budget and not config.chunked_prefill:
-            return f"needs {worst} tokens in one step at worst, the budget is {budget}", Short(worst, budget)
-        return None
-
-    # A step's token budget is what the batch has not used yet.
-
     def _budget_left(self, batch: Batch) -> int:
         return self._config.token_budget - batch.num_tokens
 
+    def _num_seqs(self) -> int:
+        return sum(len(group.sequences) for group in self.running)
+
+    # Step 2: running groups reserve their next tokens, oldest first.
+
     def _advance_running(self, batch: Batch) -> bool:
-        """Reserves the next tokens of running sequences, oldest first; False when it had to preempt."""
-        budget = self._budget_left(batch)
+        """Reserves and schedules; returns whether nobody had to be preempted."""
         nobody_preempted = True
         index = 0
-        while index < len(self.running) and budget > 0:
-            sequence = self.running[index]
-            num_tokens = min(sequence.num_pending, budget)
-            match self.allocator.grow(sequence, num_tokens):
-                case Granted():
-                    self._run(batch, sequence, num_tokens)
-                    budget -= num_tokens
-                    index += 1
-                case Short() as short:
-                    # The victim comes from the end of the list: `sequence` itself at the latest.
-                    self._preempt_youngest(sequence, short)
-                    nobody_preempted = False
+        while index < len(self.running):
+            group = self.running[index]
+            plan = plan_chunks(group, self._budget_left(batch))
+            if not plan:
+                break
+            short = self._reserve(plan)
+            if short is None:
+                self._run(batch, group, plan)
+                index += 1
+                continue
+            nobody_preempted = False
+            victim = self._pick_victim(self.running)
+            index -= self.running.index(victim) < index  # it was scheduled already: everyone moves up
+            self._preempt(batch, victim, needy=group, short=short)
         return nobody_preempted
 
-    def _preempt_youngest(self, needy: Sequence, short: Short) -> None:
-        victim = self.running.pop()
-        unit = self.allocator.unit
-        cause = (
-            f"{needy.request.id} needs {short.needed} {unit}, {short.available} free; "
-            f"request {victim.request.id} arrived last"
-        )
+    def _reserve(self, plan: Plan) -> Short | None:
+        """Room for every chunk; on a shortage some may have got theirs, which they keep."""
+        for sequence, num_tokens in plan:
+            answer = self.allocator.grow(sequence, num_tokens)
+            if isinstance(answer, Short):
+                return answer
+        return None
+
+    def _preempt(self, batch: Batch, victim: SequenceGroup, *, needy: SequenceGroup, short: Short) -> None:
+        self.running.remove(victim)
+        batch.chunks = [chunk for chunk in batch.chunks if chunk.group is not victim]
         victim.preemptions += 1
         self.num_preemptions += 1
-        is_swapped = self._config.preempt == "swap" and self._swap_out(victim, cause)
-        if is_swapped:
-            return
+        why = self._say.shortage(needy, victim, short, self.allocator.unit, self._config.victim)
         if self._config.preempt == "swap":
-            cause += "; host memory is full, so it is recomputed"
-        self._announce_preemption(victim, "recompute", cause)
-        self.allocator.release(victim, f"preempted: {victim.stored} tokens will be prefilled again")
-        victim.stored = 0
-        victim.input_tokens = 0
+            if self.allocator.host_has_room(victim):
+                self._say.preemption(victim, "swap", why)
+                num_stored = sum(sequence.stored for sequence in victim.active)
+                self.allocator.swap_out(victim, f"{num_stored} stored tokens move to host memory")
+                insort(self.swapped, victim, key=by_age)
+                return
+            why += "; host memory is full, so it is recomputed"
+        self._say.preemption(victim, "recompute", why)
+        self._forget(victim)
         self.waiting.appendleft(victim)
 
-    def _swap_out(self, victim: Sequence, cause: str) -> bool:
-        if not self.allocator.host_has_room(victim):
-            return False
-        self._announce_preemption(victim, "swap", cause)
-        self.allocator.swap_out(victim, f"{victim.stored} stored tokens move to host memory")
-        insort(self.swapped, victim, key=by_age)
-        return True
+    def _forget(self, victim: SequenceGroup) -> None:
+        num_stored = self.allocator.usage([victim]).live
+        self.num_lost_tokens += num_stored
+        self.allocator.release(victim, f"preempted: {num_stored} stored tokens are given up")
+        for sequence in victim.sequences:
+            sequence.stored = sequence.input_tokens = 0
+
+    # Step 3: swapped groups come back, then waiting ones are admitted, both in order.
 
     def _resume_swapped(self, batch: Batch) -> None:
-        budget = self._budget_left(batch)
-        while self.swapped and budget > 0 and len(self.running) < self._max_seqs:
-            sequence = self.swapped[0]
-            num_tokens = min(sequence.num_pending, budget)
-            answer = self.allocator.swap_in(
-                sequence, num_tokens, "oldest swapped request, and its blocks fit again"
-            )
+        while self.swapped:
+            group = self.swapped[0]
+            plan = plan_chunks(group, self._budget_left(batch))
+            if not plan or not self._has_place(group):
+                return
+            given = dict(plan)
+            tokens = [given.get(sequence, 0) for sequence in group.active]
+            answer = self.allocator.swap_in(group, tokens, "oldest swapped request, and its blocks fit again")
             if isinstance(answer, Short):
                 return
             self.swapped.pop(0)
-            insort(self.running, sequence, key=by_age)
-            self._run(batch, sequence, num_tokens)
-            budget -= num_tokens
+            insort(self.running, group, key=by_age)
+            self._run(batch, group, plan)
 
     def _admit(self, batch: Batch) -> None:
         if self.swapped or not self._may_admit():
             return
         budget = self._budget_left(batch)
-        while self.waiting and budget > 0 and len(self.running) < self._max_seqs:
-            sequence = self.waiting[0]
-            num_tokens = sequence.num_pending
-            if self._config.chunked_prefill:
-                num_tokens = min(num_tokens, budget)
-            if num_tokens > budget:
-                return
-            sequence.input_tokens = sequence.num_pending
-            answer = self.allocator.admit(sequence, num_tokens, keep_watermark=bool(self.running))
+        while self.waiting and budget > 0 and self._has_place(self.waiting[0]):
+            group = self.waiting[0]
+            num_tokens = self.allocator.uncached_tokens(group)
+            if num_tokens > budget and not self._config.chunked_prefill:
+                return  # a static batch goes on filling only where a spent budget keeps someone out
+            answer = self.allocator.admit(group, min(num_tokens, budget), keep_watermark=bool(self.running))
             if isinstance(answer, Short):
-                sequence.input_tokens = 0
                 break
-            self.waiting.popleft()
-            insort(self.running, sequence, key=by_age)
-            sequence.prefills.append(sequence.input_tokens)
-            self._announce_admission(sequence, num_tokens, budget)
-            self._run(batch, sequence, num_tokens)
-            budget -= num_tokens
-        # A static batch goes on filling only while a spent budget, and nothing else, keeps requests out.
-        self._is_filling = budget <= 0 and bool(self.waiting) and len(self.running) < self._max_seqs
+            self._enter(batch, group, num_tokens, budget)
+            budget = self._budget_left(batch)
+        self._is_filling = budget <= 0 and bool(self.waiting) and self._has_place(self.waiting[0])
+
+    def _enter(self, batch: Batch, group: SequenceGroup, num_tokens: int, budget: int) -> None:
+        self.waiting.popleft()
+        insort(self.running, group, key=by_age)
+        if not group.prefills:
+            group.hit_tokens = group.sequences[0].stored
+        group.prefills.append(num_tokens)
+        for sequence in group.active:
+            sequence.input_tokens = sequence.stored + sequence.num_pending
+        plan = plan_chunks(group, budget)
+        self._say.admission(group, num_tokens, sum(count for _, count in plan), budget)
+        short = self._reserve(plan)
+        assert short is None, f"{group.request.id} was admitted without its memory: {short}"
+        self._run(batch, group, plan)
+
+    def _has_place(self, group: SequenceGroup) -> bool:
+        if self._config.batching == "sequential":
+            return not self.running
+        return self._num_seqs() + len(group.sequences) <= self._config.max_seqs
 
     def _may_admit(self) -> bool:
         if self._config.batching != "static":
@@ -219,46 +247,33 @@ class Scheduler:
             self._is_filling = True
         return self._is_filling
 
-    def _run(self, batch: Batch, sequence: Sequence, num_tokens: int) -> None:
-        batch.chunks.append(
+    def _run(self, batch: Batch, group: SequenceGroup, plan: Plan) -> None:
+        emits = sum(num_tokens for _, num_tokens in plan) == group.num_pending
+        batch.chunks += [
             Chunk(
+                group,
                 sequence,
                 start=sequence.stored,
                 num_tokens=num_tokens,
                 is_prefill=sequence.is_prefilling,
-                emits=num_tokens == sequence.num_pending,
+                emits=emits,
             )
-        )
+            for sequence, num_tokens in plan
+        ]
 
-    def _announce_admission(self, sequence: Sequence, num_tokens: int, budget: int) -> None:
-        again = f", {sequence.emitted} of them emitted before it was preempted" if sequence.emitted else ""
-        self._log.emit(
-            Kind.ADMIT,
-            sequence.request.id,
-            f"{sequence.input_tokens} tokens to prefill{again}; {num_tokens} now, of a budget of {budget}",
-            tokens=sequence.input_tokens,
-        )
 
-    def _announce_preemption(self, victim: Sequence, mode: str, why: str) -> None:
-        self._log.emit(
-            Kind.PREEMPT, victim.request.id, why, mode=mode, stored=victim.stored, emitted=victim.emitted
-        )
+def plan_chunks(group: SequenceGroup, budget: int) -> Plan:
+    """How many pending tokens of each active sequence run within `budget`; empty when none can.
 
-    def _report(self, chunk: Chunk) -> None:
-        sequence = chunk.sequence
-        state = {"stored": sequence.stored, "emitted": sequence.emitted}
-        if not chunk.is_prefill:
-            self._log.emit(Kind.DECODE, sequence.request.id, f"emits token {sequence.emitted}", **state)
-            return
-        end = (
-            f"emits token {sequence.emitted}"
-            if chunk.emits
-            else f"{sequence.num_pending} tokens of it remain"
-        )
-        self._log.emit(
-            Kind.PREFILL,
-            sequence.request.id,
-            f"tokens {chunk.start} to {chunk.context - 1} of its input stored; {end}",
-            tokens=chunk.num_tokens,
-            **state,
-        )
+    All sequences of a group emit in the same step: where the budget does not reach, each holds back its
+    last pending token, which for a decode is all it has.
+    """
+    if group.num_pending <= budget:
+        return [(sequence, sequence.num_pending) for sequence in group.active]
+    plan: Plan = []
+    for sequence in group.active:
+        num_tokens = min(sequence.num_pending - 1, budget)
+        if num_tokens > 0:
+            plan.append((sequence, num_tokens))
+            budget -= num_tokens
+    return plan

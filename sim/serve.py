@@ -6,12 +6,11 @@ from collections.abc import Callable
 from sim.batch import Batch, Executor
 from sim.clock import step_ps, to_ps, to_s
 from sim.config import Config
-from sim.errors import InputError
 from sim.events import EventLog, Kind, NullLog, Sink
 from sim.leap import can_leap, leap
 from sim.ledger import take_ledger
 from sim.outcomes import Outcomes
-from sim.request import Sequence
+from sim.request import SequenceGroup
 from sim.run import Run
 from sim.scheduler import Scheduler
 from sim.series import Row, Series
@@ -77,8 +76,8 @@ def serve(
     """Serves the whole trace with one executor. Idle time is jumped over, never waited for."""
     allocator = config.make_allocator(log)
     scheduler = Scheduler(config, allocator, log)
-    sequences = [refuse_unsupported(Sequence(request, order)) for order, request in enumerate(trace.requests)]
-    arriving = deque(sequences)
+    groups = [SequenceGroup(request, order) for order, request in enumerate(trace.requests)]
+    arriving = deque(groups)
     series = Series()
     now_ps = idle_ps = 0
     num_ended = step = peak_slots = table_bytes = 0
@@ -118,13 +117,14 @@ def serve(
         config=config,
         source=source,
         clock=clock,
-        outcomes=Outcomes.of(trace.requests, sequences),
-        sequences=sequences,
+        outcomes=Outcomes.of(groups),
+        groups=groups,
         series=series,
         log=log,
         time_s=to_s(now_ps),
         idle_s=to_s(idle_ps),
         num_preemptions=scheduler.num_preemptions,
+        num_lost_tokens=scheduler.num_lost_tokens,
         traffic=allocator.traffic,
         peak_slots=peak_slots,
         table_bytes=table_bytes,
@@ -139,17 +139,6 @@ def _on_each_step(on_progress: OnProgress, on_step: OnStep | None) -> OnStep:
             on_step(row, num_ended)
 
     return both
-
-
-def refuse_unsupported(sequence: Sequence) -> Sequence:
-    """`sequence`, unless its request asks for what this version does not model."""
-    request = sequence.request
-    if request.n > 1 or request.beam > 1:
-        raise InputError(
-            f"request {request.id}: n = {request.n}, beam = {request.beam}: several sequences of one request "
-            "are not modelled yet; set both to 1"
-        )
-    return sequence
 
 
 def _row(scheduler: Scheduler, batch: Batch, time: float, duration_ps: int) -> Row:

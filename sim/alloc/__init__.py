@@ -3,11 +3,12 @@
 from collections.abc import Callable
 from functools import partial
 
+from sim.alloc.blocks import BlockPool
 from sim.alloc.buddy import BuddyPlacement
 from sim.alloc.contiguous import RESERVATIONS, ContiguousAllocator
-from sim.alloc.paged import BlockPool, PagedAllocator
+from sim.alloc.paged import PagedAllocator
 from sim.alloc.placement import FitPlacement, Placement, best_fit, first_fit, next_fit, worst_fit
-from sim.alloc.protocol import GRANTED, Granted, Held, KVAllocator, Short, Traffic
+from sim.alloc.protocol import GRANTED, Granted, KVAllocator, Short, Traffic, Usage
 
 PLACEMENTS: dict[str, Callable[[int], Placement]] = {
     "buddy": BuddyPlacement,
@@ -27,10 +28,10 @@ __all__ = [
     "BlockPool",
     "ContiguousAllocator",
     "Granted",
-    "Held",
     "KVAllocator",
     "PagedAllocator",
     "Placement",
     "Short",
     "Traffic",
+    "Usage",
 ]

@@ -32,6 +32,9 @@ class BuddyPlacement:
     def largest_possible(self) -> int:
         return 1 << (self.num_slots.bit_length() - 1)
 
+    def capacity(self, length: int) -> int:
+        return self.num_slots // next_pow2(length)  # the binary form keeps every multiple of a power of two
+
     def rounded(self, length: int) -> int:
         return next_pow2(length)
 

@@ -5,13 +5,14 @@ pow2    prompt + the next power of two of the output  Orca (Pow2): looks at the 
 oracle  exactly what will be stored                   Orca (Oracle): looks at the true output
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from sim.alloc.buddy import next_pow2
 from sim.alloc.placement import Placement
-from sim.alloc.protocol import GRANTED, Granted, Held, Short, Traffic
+from sim.alloc.protocol import GRANTED, Granted, Short, Traffic, Usage
 from sim.events import Kind, Sink
-from sim.request import Request, Sequence
+from sim.request import Request, Sequence, SequenceGroup
 
 RESERVATIONS: dict[str, Callable[[Request, int], int]] = {
     "max": lambda request, max_len: max_len,
@@ -21,7 +22,10 @@ RESERVATIONS: dict[str, Callable[[Request, int], int]] = {
 
 
 class ContiguousAllocator:
-    """Reserves by one of `RESERVATIONS`, placed by a `Placement`. Never runs short after admission."""
+    """Reserves by one of `RESERVATIONS`, placed by a `Placement`. Never runs short after admission.
+
+    Each sequence of a request has a range of its own: nothing is shared, a fork copies.
+    """
 
     unit = "slots"
 
@@ -38,74 +42,132 @@ class ContiguousAllocator:
         self.num_watermark_slots = int(watermark * num_slots)
         self.placement = placement
         self.ranges: dict[Sequence, tuple[int, int]] = {}  # (start, reserved length)
+        self.traffic = Traffic()
         self._reserve = RESERVATIONS[reservation]
         self._max_len = max_len
-        self.traffic = Traffic()
         self._log = log
 
     @property
     def num_free_slots(self) -> int:
         return self.placement.num_free
 
+    @property
+    def num_cached_slots(self) -> int:
+        return 0
+
     def reservation(self, request: Request) -> int:
-        """Slots that this policy asks for."""
+        """Slots that this policy asks for, for each sequence."""
         return self._reserve(request, self._max_len)
 
     def never_fits(self, request: Request) -> Short | None:
-        if request.worst_case_tokens > self.num_slots:
-            return Short(request.worst_case_tokens, self.num_slots)
-        needed = self.placement.rounded(self.reservation(request))
-        largest = self.placement.largest_possible
-        return Short(needed, largest) if needed > largest else None
+        worst = request.width * request.worst_case_tokens
+        if worst > self.num_slots:
+            return Short(worst, self.num_slots)
+        length = self.reservation(request)
+        if request.width > self.placement.capacity(length):
+            return Short(
+                request.width * self.placement.rounded(length),
+                self.placement.capacity(length) * self.placement.rounded(length)
+                or self.placement.largest_possible,
+            )
+        return None
 
-    def admit(self, sequence: Sequence, num_tokens: int, *, keep_watermark: bool) -> Granted | Short:
-        length = self.reservation(sequence.request)
+    def uncached_tokens(self, group: SequenceGroup) -> int:
+        return group.num_pending
+
+    def admit(self, group: SequenceGroup, num_tokens: int, *, keep_watermark: bool) -> Granted | Short:
+        length = self.reservation(group.request)
         taken = self.placement.rounded(length)
+        needed = taken * len(group.sequences)
         available = self.num_free_slots - (self.num_watermark_slots if keep_watermark else 0)
-        start = self.placement.place(length) if taken <= available else None
-        if start is None:
-            return Short(taken, max(available, 0))
-        self.ranges[sequence] = (start, length)
-        self._log.emit(
-            Kind.ALLOC,
-            sequence.request.id,
-            f"reserves {length} slots, placed at {start} in a range of {taken}, {self.num_free_slots} left free",
-            slots=[start, taken],
-            reserved=length,
-        )
+        starts = self._place_all(length, len(group.sequences)) if needed <= available else None
+        if starts is None:
+            return Short(needed, max(available, 0))
+        for sequence, start in zip(group.sequences, starts, strict=True):
+            self.ranges[sequence] = (start, length)
+            left = self.num_free_slots
+            why = f"reserves {length} slots, placed at {start} in a range of {taken}, {left} left free"
+            self._emit(Kind.ALLOC, sequence, why, slots=[start, taken], reserved=length)
         return GRANTED
+
+    def _place_all(self, length: int, count: int) -> list[int] | None:
+        """Starts of `count` ranges, or None with nothing taken."""
+        starts: list[int] = []
+        for _ in range(count):
+            start = self.placement.place(length)
+            if start is None:
+                for taken in reversed(starts):
+                    self.placement.release(taken, length)
+                return None
+            starts.append(start)
+        return starts
 
     def grow(self, sequence: Sequence, num_tokens: int) -> Granted | Short:
         _, length = self.ranges[sequence]
-        assert sequence.stored + num_tokens <= length, (
-            f"{sequence.request.id} outgrew its reservation of {length}"
-        )
+        assert sequence.stored + num_tokens <= length, f"{sequence.name} outgrew its reservation of {length}"
         return GRANTED
 
-    def release(self, sequence: Sequence, why: str) -> None:
-        start, length = self.ranges.pop(sequence)
-        self.placement.release(start, length)
-        self._log.emit(Kind.FREE, sequence.request.id, why, slots=[start, self.placement.rounded(length)])
+    def fork(self, group: SequenceGroup) -> None:
+        for sequence in group.sequences[1:]:
+            self._copy(group.sequences[0], sequence)
 
-    def host_has_room(self, sequence: Sequence) -> bool:
+    def reorder(self, group: SequenceGroup, parents: list[int]) -> None:
+        for sequence, parent in zip(group.sequences, parents, strict=True):
+            if parent != sequence.index:
+                self._copy(group.sequences[parent], sequence)
+
+    def _copy(self, parent: Sequence, child: Sequence) -> None:
+        source, _ = self.ranges[parent]
+        destination, _ = self.ranges[child]
+        self.traffic.copies += 1
+        self.traffic.copied_tokens += parent.stored
+        self._emit(
+            Kind.COPY,
+            child,
+            f"sequence {child.index} goes on from sequence {parent.index}: {parent.stored} tokens copied",
+            source_slots=[source, parent.stored],
+            destination_slots=[destination, parent.stored],
+            tokens=parent.stored,
+        )
+
+    def release(self, group: SequenceGroup, why: str) -> None:
+        for sequence in group.sequences:
+            start, length = self.ranges.pop(sequence)
+            self.placement.release(start, length)
+            self._emit(Kind.FREE, sequence, why, slots=[start, self.placement.rounded(length)])
+
+    def host_has_room(self, group: SequenceGroup) -> bool:
         return False
 
-    def swap_out(self, sequence: Sequence, why: str) -> None:
+    def swap_out(self, group: SequenceGroup, why: str) -> None:
         raise AssertionError("a reservation made in full at admission is never preempted")
 
-    def swap_in(self, sequence: Sequence, num_tokens: int, why: str) -> Granted | Short:
+    def swap_in(self, group: SequenceGroup, tokens: list[int], why: str) -> Granted | Short:
         raise AssertionError("a reservation made in full at admission is never preempted")
 
     def table_bytes(self) -> int:
         return 4 * 2 * len(self.ranges)  # start and length
 
-    def held(self, sequence: Sequence) -> Held:
-        _, length = self.ranges[sequence]
-        return Held(length, self.placement.rounded(length))
+    def usage(self, groups: Iterable[SequenceGroup]) -> Usage:
+        live = held = reserved = asked = 0
+        for sequence in (sequence for group in groups for sequence in group.sequences):
+            _, length = self.ranges[sequence]
+            held += self.placement.rounded(length)
+            asked += length
+            live += sequence.stored
+            reserved += min(length, sequence.request.final_tokens) - sequence.stored
+        return Usage(live=live, reserved=reserved, internal=asked - live - reserved, rounding=held - asked)
 
-    def is_stranded(self, sequence: Sequence) -> bool:
-        length = self.reservation(sequence.request)
-        return length <= self.num_free_slots and self.placement.find(length) is None
+    def is_stranded(self, group: SequenceGroup) -> bool:
+        length, count = self.reservation(group.request), len(group.sequences)
+        if length * count > self.num_free_slots:
+            return False
+        if count == 1:
+            return self.placement.find(length) is None
+        starts = self._place_all(length, count)
+        for start in reversed(starts or []):
+            self.placement.release(start, length)
+        return starts is None
 
     def check(self) -> None:
         taken = [(start, self.placement.rounded(length)) for start, length in self.ranges.values()]
@@ -117,3 +179,8 @@ class ContiguousAllocator:
         assert position == self.num_slots, f"{position} of {self.num_slots} slots accounted for"
         free = sum(length for _, length in self.placement.holes())
         assert free == self.num_free_slots, f"{free} slots in holes, {self.num_free_slots} counted free"
+
+    def _emit(self, kind: Kind, sequence: Sequence, why: str, **changes: Any) -> None:
+        """An event of one sequence; its index is given where the request has several."""
+        which = {"sequence": sequence.index} if sequence.request.width > 1 else {}
+        self._log.emit(kind, sequence.request.id, why, **which, **changes)

@@ -19,6 +19,10 @@ class Placement(Protocol):
         """The longest range that an empty pool could hold."""
         ...
 
+    def capacity(self, length: int) -> int:
+        """How many ranges of `length` an empty pool could hold."""
+        ...
+
     def rounded(self, length: int) -> int:
         """Slots that a range of `length` really takes."""
         ...
@@ -54,6 +58,9 @@ class FitPlacement:
     @property
     def largest_possible(self) -> int:
         return self.num_slots
+
+    def capacity(self, length: int) -> int:
+        return self.num_slots // length
 
     def rounded(self, length: int) -> int:
         return length

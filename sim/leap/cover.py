@@ -47,6 +47,6 @@ def why_not(trace: Trace, config: Config) -> str | None:
     if config.chunked_prefill and config.preempt == "swap":
         return "chunked prefill with swap: a chunk may come before younger decodes, which then skip a step"
     for request in trace.requests:
-        if request.n > 1 or request.beam > 1:
+        if request.width > 1:
             return f"request {request.id} has several sequences"
     return None

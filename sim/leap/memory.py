@@ -7,8 +7,9 @@ decoding sequence has `offset + rounds` tokens stored, with an offset that never
 from itertools import chain
 from typing import Protocol
 
-from sim.alloc import PLACEMENTS, RESERVATIONS, Traffic
+from sim.alloc import RESERVATIONS, ContiguousAllocator, Traffic
 from sim.config import Config
+from sim.events import NullLog
 from sim.request import Request
 
 
@@ -57,6 +58,15 @@ class LeapMemory(Protocol):
     def is_stranded(self, index: int) -> bool:
         """Whether the free slots would be enough for a waiting request, but not as they are placed."""
         ...
+
+
+def make_memory(config: Config, requests: list[Request]) -> LeapMemory:
+    """An empty pool for `requests`, which can all run."""
+    if config.allocator not in RESERVATIONS:
+        return BlockCounts(config)
+    allocator = config.make_allocator(NullLog())
+    assert isinstance(allocator, ContiguousAllocator)
+    return Ranges(allocator, requests)
 
 
 class BlockCounts:
@@ -141,14 +151,13 @@ class BlockCounts:
 class Ranges:
     """Contiguous reservations, with real addresses and holes. What is held never grows."""
 
-    def __init__(self, config: Config, requests: list[Request]) -> None:
-        self.placement = PLACEMENTS[config.placement](config.num_pool_tokens)
-        self.free = config.num_pool_tokens
-        self.traffic = Traffic()
-        reserve = RESERVATIONS[config.allocator]
-        self.lengths = [reserve(request, config.max_len) for request in requests]  # by index
+    def __init__(self, allocator: ContiguousAllocator, requests: list[Request]) -> None:
+        self.placement = allocator.placement
+        self.free = allocator.num_free_slots
+        self.traffic = allocator.traffic
+        self.lengths = [allocator.reservation(request) for request in requests]  # by index
         self._starts: dict[int, int] = {}  # by index, of those that hold a range
-        self._watermark = int(config.watermark * config.num_pool_tokens)
+        self._watermark = allocator.num_watermark_slots
 
     def admit(self, index: int, num_pending: int, num_tokens: int, *, is_busy: bool) -> bool:
         length = self.lengths[index]

@@ -4,15 +4,15 @@ from collections.abc import Callable
 
 import numpy as np
 
-from sim.alloc import PLACEMENTS, RESERVATIONS
-from sim.clock import all_to_s, to_ps, to_s
+from sim.alloc import RESERVATIONS
+from sim.clock import to_ps, to_s
 from sim.config import Config
 from sim.events import NullLog
 from sim.leap.memory import Ranges
 from sim.leap.series import Ints, LeapSeries, PagedSeries, RangeSeries, as_ints
 from sim.leap.server import LeapServer
 from sim.outcomes import Outcomes
-from sim.request import Request, Sequence
+from sim.request import Request, SequenceGroup
 from sim.run import Run
 from sim.scheduler import Scheduler
 from sim.timing import TimingModel
@@ -52,6 +52,7 @@ def leap(
         time_s=to_s(server.clock.now_ps()),
         idle_s=to_s(sum(idle_ps for _, idle_ps in server.journal.idle)),
         num_preemptions=sum(server.journal.preemptions),
+        num_lost_tokens=server.num_lost_tokens,
         traffic=server.memory.traffic,
         peak_slots=peak_slots,
         table_bytes=4 * num_entries,
@@ -61,29 +62,24 @@ def leap(
 
 def reject(trace: Trace, config: Config) -> dict[int, str]:
     """Why some requests can never run, by place in the trace: in the scheduler's words."""
+    log = NullLog()
+    allocator = config.make_allocator(log)
     worst = np.array([request.worst_case_tokens for request in trace.requests], dtype=np.int64)
     most = min(config.num_slots, config.max_len)
     if not config.chunked_prefill:
         most = min(most, config.token_budget)
     suspects = set(np.flatnonzero(worst > most).tolist())
     if config.allocator in RESERVATIONS:
-        placement, reserve = (
-            PLACEMENTS[config.placement](config.num_pool_tokens),
-            RESERVATIONS[config.allocator],
-        )
         suspects.update(
-            place
-            for place, request in enumerate(trace.requests)
-            if placement.rounded(reserve(request, config.max_len)) > placement.largest_possible
+            place for place, request in enumerate(trace.requests) if allocator.never_fits(request)
         )
-    log = NullLog()
-    scheduler = Scheduler(config, config.make_allocator(log), log)
+    scheduler = Scheduler(config, allocator, log)
     reasons: dict[int, str] = {}
     for place in sorted(suspects):
-        sequence = Sequence(trace.requests[place], place)
-        scheduler.arrive(sequence)
-        assert sequence.reject_reason, f"{sequence.request.id} can run, and was taken for one that cannot"
-        reasons[place] = sequence.reject_reason
+        group = SequenceGroup(trace.requests[place], place)
+        scheduler.arrive(group)
+        assert group.reject_reason, f"{group.request.id} can run, and was taken for one that cannot"
+        reasons[place] = group.reject_reason
     return reasons
 
 
@@ -115,7 +111,7 @@ def make_outcomes(
     preemptions = np.zeros(len(trace), dtype=np.int64)
     preemptions[places] = journal.preemptions
     emitted = [request.output for request in trace.requests]
-    prefills = [[request.prompt] for request in trace.requests]
+    prefills: list[list[int]] = [[request.prompt] for request in trace.requests]
     for index, num_tokens in journal.later_prefills:
         prefills[places[index]].append(num_tokens)
     for place in reasons:
@@ -128,4 +124,5 @@ def make_outcomes(
         emitted=emitted,
         preemptions=preemptions.tolist(),
         prefills=prefills,
+        hit_tokens=[0] * len(trace),
     )

@@ -10,11 +10,10 @@ from bisect import bisect_right, insort
 from collections.abc import Callable
 from heapq import heappop, heappush
 
-from sim.alloc import RESERVATIONS
 from sim.config import Config
 from sim.leap.clock import MOST, LazyClock
 from sim.leap.journal import Journal
-from sim.leap.memory import BlockCounts, LeapMemory, Ranges
+from sim.leap.memory import Ranges, make_memory
 from sim.request import Request
 from sim.timing import TimingModel
 
@@ -29,11 +28,10 @@ class LeapServer:
     ) -> None:
         self.journal = Journal(len(requests))
         self.clock = LazyClock(timing)
-        self.memory: LeapMemory = (
-            Ranges(config, requests) if config.allocator in RESERVATIONS else BlockCounts(config)
-        )
+        self.memory = make_memory(config, requests)
         self.num_steps = 0
         self.num_ended = 0
+        self.num_lost_tokens = 0  # stored tokens that recomputation has to compute again
         self._requests = requests
         self._arrivals_ps = arrivals_ps
         self._prompt = [request.prompt for request in requests]
@@ -301,6 +299,7 @@ class LeapServer:
             insort(self._swapped, index)
             self.journal.swapped_out.append(self.num_steps)
         else:
+            self.num_lost_tokens += stored
             self._returned.append(index)
             self.journal.recomputed.append(self.num_steps)
 

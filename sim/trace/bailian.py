@@ -12,7 +12,7 @@ from sim.trace.fields import FieldError, count, ids, seconds
 from sim.trace.json_lines import read_objects, required
 from sim.trace.mooncake import check_blocks
 from sim.trace.reading import Reading, ReadOptions
-from sim.trace.source import Source
+from sim.trace.source import Source, printable
 
 KEYS = ("chat_id", "parent_chat_id", "timestamp", "input_length", "output_length", "hash_ids")
 DESCRIPTIVE_KEYS = frozenset({"type", "turn"})
@@ -35,7 +35,7 @@ def read_bailian(source: Source, options: ReadOptions) -> Reading:
             raise source.error(error.problem, line=line, field=error.field) from None
         unused.update(row.keys() - {*KEYS, *DESCRIPTIVE_KEYS})
     if unused:
-        reading.notes.append(f"keys not used: {', '.join(sorted(unused))}")
+        reading.notes.append(printable(f"keys not used: {', '.join(sorted(unused))}"))
     start_s = min(request.arrival_s for request in reading.requests)
     for place, request in enumerate(reading.requests):
         root = _root(int(request.id), parents)

@@ -4,7 +4,7 @@ import numpy as np
 
 from sim.errors import InputError
 from sim.request import Request
-from sim.trace.arrivals import Arrivals
+from sim.trace.arrivals import Arrivals, Poisson
 from sim.trace.lengths import LengthFilter, Lengths, Tokens
 from sim.trace.trace import Trace
 
@@ -44,8 +44,6 @@ def generate(
 
 def poisson_times(num_requests: int, rate: float, seed: int) -> list[float]:
     """Arrivals for a file that has none; those that `generate` gives to the same seed."""
-    from sim.trace.arrivals import Poisson
-
     return Poisson(rate).times(num_requests, _generators(seed)[0]).tolist()
 
 

@@ -14,7 +14,7 @@ from sim.trace.check import check_request
 from sim.trace.fields import FieldError, count, ids, name, shown
 from sim.trace.json_lines import read_objects, required
 from sim.trace.reading import Reading, ReadOptions
-from sim.trace.source import Source
+from sim.trace.source import Source, printable
 
 KEYS = ("timestamp", "input_length", "output_length", "hash_ids")
 SESSION = "session_id"  # an addition of other tools' dialects
@@ -38,7 +38,7 @@ def read_mooncake(source: Source, options: ReadOptions) -> Reading:
         reading.requests.append(request)
         unused.update(row.keys() - {*KEYS, SESSION})
     if unused:
-        reading.notes.append(f"keys not used: {', '.join(sorted(unused))}")
+        reading.notes.append(printable(f"keys not used: {', '.join(sorted(unused))}"))
     start_ms = min(stamps_ms)
     times = [(stamp - start_ms) / 1000 for stamp in stamps_ms]
     if options.spread_s is not None:

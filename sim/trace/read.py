@@ -7,7 +7,7 @@ from sim.errors import InputError
 from sim.trace.builtin import BUILTINS
 from sim.trace.formats import read_rows
 from sim.trace.reading import ReadOptions
-from sim.trace.source import open_source, shown_path
+from sim.trace.source import open_source, printable
 from sim.trace.trace import Trace
 
 
@@ -40,7 +40,7 @@ def read_trace(
         near = difflib.get_close_matches(text, BUILTINS, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]!r}? " if near else ""
         raise InputError(
-            f"{shown_path(text)}: no such file or built-in trace: {hint}built in are {', '.join(BUILTINS)}"
+            f"{printable(text)}: no such file or built-in trace: {hint}built in are {', '.join(BUILTINS)}"
         ) from None
     reading = read_rows(source, format, options)
     if not reading.requests:

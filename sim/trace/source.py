@@ -25,7 +25,7 @@ class Source:
         """An `InputError` that says where: file, then line and field where they are known."""
         at_line = f", line {line}" if line is not None else ""
         at_field = f", {field}" if field is not None else ""
-        return InputError(f"{self.label}{at_line}{at_field}: {problem}")
+        return InputError(printable(f"{self.label}{at_line}{at_field}: {problem}"))
 
     def first_line(self) -> tuple[int, str]:
         """Number and text of the first line that is not blank. Raises `InputError` when there is none."""
@@ -35,9 +35,9 @@ class Source:
         raise self.error("is empty: a trace needs at least one request")
 
 
-def shown_path(path: str) -> str:
-    """`path` as it may stand in a one-line message."""
-    return path if path.isprintable() else repr(path)
+def printable(text: str) -> str:
+    """`text` as it may stand in a one-line message: line ends and the like are escaped."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
 def open_source(where: str) -> Source:
@@ -47,7 +47,7 @@ def open_source(where: str) -> Source:
     """
     if where == STANDARD_INPUT:
         return source_from_bytes("standard input", "stdin", sys.stdin.buffer.read())
-    label = shown_path(where)
+    label = printable(where)
     try:
         data = Path(where).read_bytes()
     except FileNotFoundError:
@@ -57,7 +57,7 @@ def open_source(where: str) -> Source:
     except (OSError, ValueError) as error:  # ValueError: a null byte in the path
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise InputError(f"{label}: cannot be read: {reason.lower()}") from None
-    return source_from_bytes(label, Path(where).name, data)
+    return source_from_bytes(label, printable(Path(where).name), data)
 
 
 def source_from_bytes(label: str, name: str, data: bytes) -> Source:

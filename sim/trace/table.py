@@ -4,7 +4,7 @@ import csv
 from collections.abc import Iterator, Sequence
 
 from sim.trace.reading import Reading
-from sim.trace.source import Source
+from sim.trace.source import Source, printable
 
 Column = tuple[str, ...]  # the names that a column goes by; the first is the usual one
 
@@ -34,7 +34,7 @@ def read_table(
     places += [_place(source, number, header, column, required=False) for column in optional]
     unused = [cell for place, cell in enumerate(header) if place not in places]
     if unused:
-        reading.notes.append(f"columns not used: {', '.join(unused)}")
+        reading.notes.append(printable(f"columns not used: {', '.join(unused)}"))
     for row_number, cells in _rows(source, number):
         if len(cells) != len(header):
             raise source.error(f"{len(cells)} cells must be {len(header)}, as in the header", line=row_number)

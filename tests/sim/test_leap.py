@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sim import Config, Run, Trace, simulate
-from sim.alloc import ALLOCATORS, PLACEMENTS, RESERVATIONS
+from sim.alloc import PLACEMENTS, RESERVATIONS
 from sim.leap import can_leap
 from sim.series import COLUMNS
 from tests.making import requests
@@ -32,7 +32,6 @@ def random_case(random: Random, costs: str) -> tuple[Trace, Config]:
         rows.append((prompt, output, arrival, output + random.choice((0, 0, 0, 2))))
     dials: dict[str, Any] = {
         "allocator": random.choice(("paged", "paged", "paged", "paged", *RESERVATIONS)),
-        "placement": random.choice(list(PLACEMENTS)),
         "block_size": block_size,
         "pool_tokens": pool_tokens,
         "max_len": 2 * longest + 2 if crowded else random.choice((longest + 3, 2 * longest)),
@@ -40,13 +39,15 @@ def random_case(random: Random, costs: str) -> tuple[Trace, Config]:
         "batching": random.choice(("continuous", "continuous", "continuous", "static", "sequential")),
         "step_rule": random.choice(("mixed", "mixed", "prefill-first")),
         "watermark": random.choice((0.0, 0.0, 0.0, 0.1, 0.4)),
-        "preempt": random.choice(("recompute", "recompute", "swap")),
         "timing": random.choice(("unit", "unit", "roofline", costs)),
         "max_batch_tokens": random.choice((None, None, 2 * longest + 5, longest)),
     }
-    if dials["preempt"] == "swap":
+    if dials["allocator"] != "paged":
+        dials["placement"] = random.choice(list(PLACEMENTS))
+    elif random.random() < 0.35:
+        dials["preempt"] = "swap"
         dials["swap_blocks"] = random.choice((None, None, 0, 1, 3))
-    elif dials["step_rule"] == "mixed" and random.random() < 0.5:
+    if dials["step_rule"] == "mixed" and random.random() < (0.1 if "preempt" in dials else 0.5):
         dials["chunked_prefill"] = True
         dials["max_batch_tokens"] = random.choice((1, 2, 4, 7, longest, 2 * longest))
     return requests(*rows), Config(**dials)

@@ -1,0 +1,10 @@
+"""Prefix caching: which finished keys and values a new prompt can use again. `PREFIX_CACHES` names the ways."""
+
+from sim.cache.chain import Chain
+from sim.cache.content import block_key
+from sim.cache.index import PrefixIndex
+from sim.cache.prefix import HashCache, PrefixCache, RadixCache
+
+PREFIX_CACHES = {"hash": HashCache, "radix": RadixCache}
+
+__all__ = ["PREFIX_CACHES", "Chain", "HashCache", "PrefixCache", "PrefixIndex", "RadixCache", "block_key"]

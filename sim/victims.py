@@ -1,0 +1,38 @@
+"""Whom to preempt when memory runs short. Any running request may be the victim, the needy one included."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sim.request import SequenceGroup
+
+
+@dataclass(frozen=True, slots=True)
+class VictimRule:
+    """`pick` chooses among the running requests, oldest first; `because` completes "request r7 ..."."""
+
+    pick: Callable[[list[SequenceGroup]], SequenceGroup]
+    because: str
+
+
+def _youngest(running: list[SequenceGroup]) -> SequenceGroup:
+    return running[-1]
+
+
+def _oldest(running: list[SequenceGroup]) -> SequenceGroup:
+    return running[0]
+
+
+def _fewest_tokens(running: list[SequenceGroup]) -> SequenceGroup:
+    return min(reversed(running), key=lambda group: sum(sequence.stored for sequence in group.sequences))
+
+
+def _lowest_priority(running: list[SequenceGroup]) -> SequenceGroup:
+    return min(reversed(running), key=lambda group: group.request.priority)
+
+
+VICTIMS = {
+    "youngest": VictimRule(_youngest, "arrived last"),
+    "oldest": VictimRule(_oldest, "arrived first"),
+    "fewest-tokens": VictimRule(_fewest_tokens, "has the fewest tokens to lose"),
+    "lowest-priority": VictimRule(_lowest_priority, "has the lowest priority"),
+}
