@@ -9,6 +9,7 @@ import sys
 from importlib import import_module
 
 import click
+
 from sim import InputError, __version__
 
 # name -> (module, attribute): a command is imported when it is called, so that `--help` needs no torch

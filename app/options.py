@@ -7,7 +7,9 @@ from dataclasses import Field, fields
 from typing import Any
 
 import click
+
 from sim import Config, Trace
+from sim.config import applies
 
 Command = Callable[..., Any]
 
@@ -133,3 +135,21 @@ def take_trace(options: dict[str, Any]) -> Trace:
 def make_config(given: dict[str, Any], **defaults: Any) -> Config:
     """A config of the options that were given, over `defaults`, over `Config`'s own."""
     return Config(**{**defaults, **{name: value for name, value in given.items() if value is not None}})
+
+
+def make_configs(allocators: Iterable[str], given: dict[str, Any], **defaults: Any) -> list[Config]:
+    """One config for each allocator, all from the same options.
+
+    An option goes to the allocators that have a use for it. Where none of them has, it goes to all, so that
+    `Config` refuses it and says why.
+    """
+    names = list(allocators)
+    useless = [option for option in given if not any(applies(option, name) for name in names)]
+    return [
+        make_config(
+            {option: value for option, value in given.items() if option in useless or applies(option, name)},
+            allocator=name,
+            **defaults,
+        )
+        for name in names
+    ]

@@ -12,13 +12,13 @@ import click
 import orjson
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from app.files import write_file, write_text
+from app.tables import agreement_table, runs_table
 from sim import Run
 from sim.report import report
 from sim.series import Row
 from sim.serve import OnStep
-
-from app.files import write_file, write_text
-from app.tables import agreement_table, runs_table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +64,7 @@ class Output:
         if self.as_json:
             click.echo(orjson.dumps(document, option=orjson.OPT_INDENT_2))
         elif not self.quiet:
-            console = Console(width=None if sys.stdout.isatty() else 132)
+            console = Console(width=None if sys.stdout.isatty() else 110)
             console.print(runs_table(document))
             if agreement is not None:
                 console.print(agreement_table(agreement))
@@ -72,6 +72,7 @@ class Output:
             from app.html_report import write_report  # matplotlib is slow to import: only where it draws
 
             path = write_report(self.out, document, runs)
+            click.echo(f"plot:   {path.with_name('ledger.png')}", err=self.as_json)
             click.echo(f"report: {path}", err=self.as_json)
 
 

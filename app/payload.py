@@ -2,6 +2,7 @@
 
     trace      name, requests
     requests   [[id, prompt, max_tokens, output], ...]    a request's number is its place here
+    sequences  [request, ...]    the request of each sequence; several where it has samples or beams
     clock      time: seconds of each moment; frames: for each side, the frame shown at each moment
     start      the moment to open at: where the sides differ most
     verdict    one sentence with the numbers of the reports
@@ -15,12 +16,11 @@ from collections.abc import Sequence
 from itertools import groupby, pairwise
 from typing import Any
 
+from app.deltas import KEYFRAME_FRAMES, Delta, DeltaEncoder
 from sim import InputError, Run, __version__
 from sim.events import Event, Kind
-from sim.ledger import CLASSES
+from sim.ledger import CLASSES, waste_percent
 from sim.replay import State
-
-from app.deltas import KEYFRAME_FRAMES, Delta, DeltaEncoder
 
 FORMAT = 1
 MAX_EVENTS = 1_000_000
@@ -60,6 +60,7 @@ def replay_payload(runs: Sequence[Run]) -> Json:
         "pagelab": __version__,
         "trace": {"name": trace.name, "requests": trace.num_requests},
         "requests": [[one.id, one.prompt, one.max_tokens, one.output] for one in trace.requests],
+        "sequences": [number for number, one in enumerate(trace.requests) for _ in range(one.width)],
         "clock": {"time": [round(time, 6) for time in moments], "frames": frames},
         "start": _opening_moment(sides, frames),
         "verdict": verdict(runs),
@@ -99,9 +100,8 @@ class _Frames:
     def __init__(self, run: Run) -> None:
         self.times: list[float] = []
         self._pool = int(run.series.column("pool")[0])
-        self._encoder = DeltaEncoder(
-            {one.id: one.final_tokens for one in run.trace.requests}, cell_slots(run) or run.config.block_size
-        )
+        self._block_size = run.config.block_size
+        self._encoder = DeltaEncoder(run.trace.requests, run.config.block_size)
         self._before = State()
         self._touched: dict[str, None] = {}  # a set that keeps the order of events
         self._deltas: list[Delta] = []
@@ -129,8 +129,9 @@ class _Frames:
         self._add(state, {"step": step.step, **step.changes, **step.changes["ledger"]})
 
     def rest(self, state: State) -> None:
-        """The picture while nothing is to do: all memory is free."""
-        self._add(state, {"step": self._last_step, "free": self._pool})
+        """The picture while nothing is to do: all memory is free, though some may be found again."""
+        cached = len(state.cached) * self._block_size
+        self._add(state, {"step": self._last_step, "cached": cached, "free": self._pool - cached})
 
     @property
     def _last_step(self) -> int:
@@ -187,7 +188,7 @@ def _describe(run: Run) -> Json:
         "cell_slots": cell_slots(run),
         "pool": int(run.series.column("pool")[0]),
         "summary": {
-            "waste_percent": round(report["waste_percent"], 3),
+            "waste_percent": round(_waste(report["ledger"]), 3),
             "batch_mean": round(report["batch"]["mean"], 3),
             "time_s": round(run.time_s, 6),
             "preemptions": run.num_preemptions,
@@ -197,19 +198,30 @@ def _describe(run: Run) -> Json:
 
 
 def verdict(runs: Sequence[Run]) -> str:
-    """What the two reports say about each other, in one sentence a reader can quote."""
+    """What the two reports say about each other, in one sentence a reader can quote.
+
+    Waste is the reports' own where nothing is cached. Cached blocks are there for whoever needs them, so
+    they count as not taken.
+    """
     reports = [run.report() for run in runs]
     names = [side_name(run) for run in runs]
     if len(set(names)) < len(names):
         names = [f"{name}, {run.source}" for name, run in zip(names, runs, strict=True)]
-    wastes = [f"{name} wastes {one['waste_percent']:.1f} %" for name, one in zip(names, reports, strict=True)]
+    wastes = [
+        f"{name} wastes {_waste(one['ledger']):.1f} %" for name, one in zip(names, reports, strict=True)
+    ]
     means = [f"{one['batch']['mean']:.1f}" for one in reports]
     ends = [f"{run.time_s:.4g} s" for run in runs]
+    apart = ", evictable cached blocks apart" if any(one["ledger"]["cached"] for one in reports) else ""
     text = ", ".join(wastes)
     return (
-        f"{text[0].upper()}{text[1:]} of the memory it takes: {' against '.join(means)} requests run at a "
-        f"time on average, and all is done after {' against '.join(ends)}."
+        f"{text[0].upper()}{text[1:]} of the memory it takes{apart}: {' against '.join(means)} sequences run "
+        f"at a time on average, and all is done after {' against '.join(ends)}."
     )
+
+
+def _waste(ledger: dict[str, float]) -> float:
+    return waste_percent(ledger["pool"], ledger["live"], ledger["free"] + ledger["cached"])
 
 
 def merge_clocks(times: Sequence[list[float]]) -> tuple[list[float], list[list[int]]]:
@@ -237,17 +249,26 @@ def merge_clocks(times: Sequence[list[float]]) -> tuple[list[float], list[list[i
 
 
 def _opening_moment(sides: Sequence[Json], frames: list[list[int]]) -> int:
-    """The first moment at which the sides differ most: in live memory, or where they do not, in free memory.
+    """The first moment at which the sides, all at work, differ most: in live memory, else in free memory.
 
     Of a single side the first moment at which it is fullest.
     """
+
+    def column(name: str) -> list[tuple[int, ...]]:
+        own = [side["columns"].get(name, [0] * len(side["deltas"])) for side in sides]
+        return list(
+            zip(
+                *([one[frame] for frame in shown] for one, shown in zip(own, frames, strict=True)),
+                strict=True,
+            )
+        )
+
+    is_busy = [all(running) for running in column("running")]
     for name in ("live", "free"):
-        shown = [
-            [side["columns"][name][frame] for frame in own]
-            for side, own in zip(sides, frames, strict=True)
-            if name in side["columns"]
+        gaps = [
+            busy * (max(values) - (min(values) if len(values) > 1 else 0))
+            for busy, values in zip(is_busy, column(name), strict=True)
         ]
-        gaps = [max(values) - (min(values) if len(values) > 1 else 0) for values in zip(*shown, strict=True)]
-        if gaps and max(gaps) > sides[0]["pool"] // 20:
+        if max(gaps) > sides[0]["pool"] // 20:
             return gaps.index(max(gaps))
     return 0

@@ -8,13 +8,14 @@ Rows of `ranges` that belong to nobody are EMPTY.
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from engine.attend import StepAttend
 from engine.attention import contiguous_attention, contiguous_prefill, write_kv
 from engine.flat import FlatBatch
 from engine.probe import EMPTY, Holdings
-from engine.sentinel import fill, is_written, new_pool
+from engine.sentinel import fill, new_pool, scan_vectors
 from sim.events import Event
 from sim.models import ModelSpec
 from sim.replay import BlockTable, SlotRange
@@ -78,10 +79,9 @@ class ContiguousArena:
         """The arena as one step's attention sees it."""
         return ContiguousAttend(self, batch, backend)
 
-    def written(self) -> Tensor:
-        """bool [num_slots, layers x 2 x heads]: which vectors of a slot do not hold the sentinel."""
-        first = is_written(self.storage[..., 0])  # [num_layers, 2, num_slots, HKV]
-        return first.movedim(2, 0).flatten(1)
+    def scan(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """See `Observable.scan`."""
+        return scan_vectors(self.storage, slot_dims=(2,))  # [num_layers, 2, num_slots, HKV, D]
 
     def holdings(self) -> Holdings:
         """Who holds each slot, from the table tensor."""

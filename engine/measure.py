@@ -9,8 +9,9 @@ from engine.holes import Stranding
 from engine.model import LlamaModel
 from engine.probe import Observation, Probe
 from engine.setup import make_model, make_pool, pick_device, refuse_backend, refuse_impossible, refuse_wide
+from engine.threads import threads_for
 from sim.config import Config
-from sim.errors import unknown_name
+from sim.errors import InputError, unknown_name
 from sim.events import EventLog, Kind
 from sim.request import Request
 from sim.run import Run
@@ -42,6 +43,18 @@ class MeasuredRun(Run):
         return [observation.seconds for observation in self.observations]
 
 
+class EngineFault(Exception):
+    """The engine stopped in the middle of a run: a fault of ours, not of the input.
+
+    `observations` are those of the steps before; `step` is the one that failed.
+    """
+
+    def __init__(self, step: int, observations: list[Observation], cause: Exception) -> None:
+        super().__init__(f"the engine stopped in step {step}: {type(cause).__name__}: {cause}")
+        self.step = step
+        self.observations = observations
+
+
 class MeasuredLog(EventLog):
     """An event log whose `step` events carry the measured ledger."""
 
@@ -62,13 +75,14 @@ def measure(
     backend: str = "auto",
     device: str = "auto",
     clock: Literal["measured", "modelled"] = "measured",
+    check: bool = False,
     on_step: OnStep | None = None,
 ) -> MeasuredRun:
     """Serves `trace` with real tensors and reads ledger and block tables from memory at every step.
 
     Under clock "measured" a step takes what it really took. Under "modelled" the timing model drives the
     schedule, so that admissions fall as in a simulation; the measured seconds stand beside it.
-    Raises InputError for what cannot be executed.
+    Raises InputError for what cannot be executed, EngineFault when a step fails.
     """
     if clock not in CLOCKS:
         raise unknown_name("clock", clock, CLOCKS)
@@ -80,12 +94,15 @@ def measure(
     memory = {"before": memory_now(where)}
     model = make_model(config, where)
     pool = make_pool(config, where)
-    execute(WARM_UP, config, model, pool, backend=backend)  # compiles kernels; leaves the pool as it was
-    memory["start"] = memory_now(where)
     timing = make_timing(config) if clock == "modelled" else None
-    run = execute(trace, config, model, pool, backend=backend, timing=timing, on_step=on_step)
-    memory["end"] = memory_now(where)
-    run.meta.update(engine=engine_facts(config, model, pool, backend=backend), memory=memory)
+    with threads_for(model):
+        execute(WARM_UP, config, model, pool, backend=backend)  # compiles kernels; leaves the pool as it was
+        memory["start"] = memory_now(where)
+        run = execute(
+            trace, config, model, pool, backend=backend, timing=timing, check=check, on_step=on_step
+        )
+        memory["end"] = memory_now(where)
+        run.meta.update(engine=engine_facts(config, model, pool, backend=backend), memory=memory)
     return run
 
 
@@ -97,6 +114,7 @@ def execute(
     *,
     backend: str = "auto",
     timing: TimingModel | None = None,
+    check: bool = False,
     on_step: OnStep | None = None,
 ) -> MeasuredRun:
     """Serves `trace` over a pool that is empty before and after; `timing` None means the measured clock."""
@@ -112,8 +130,22 @@ def execute(
             on_step(row, num_ended)
 
     clock = "modelled" if timing else "measured"
-    run = serve(trace, config, executor, log, source="measured", clock=clock, on_step=on_measured_step)
-    executor.settle()
+    try:
+        run = serve(
+            trace,
+            config,
+            executor,
+            log,
+            source="measured",
+            clock=clock,
+            check=check,
+            on_step=on_measured_step,
+        )
+        executor.settle()
+    except (AssertionError, IndexError, RuntimeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise EngineFault(log.step, executor.observations, error) from error
     kept = {field.name: getattr(run, field.name) for field in fields(run) if field.name not in MEASURED}
     return MeasuredRun(
         **kept,

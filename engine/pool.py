@@ -14,13 +14,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from engine.attend import StepAttend
 from engine.attention import paged_attention, paged_prefill, swap_blocks, write_kv
 from engine.flat import FlatBatch, to_device
 from engine.probe import EMPTY, Holdings
-from engine.sentinel import fill, is_written, new_pool
+from engine.sentinel import fill, new_pool, scan_vectors
 from sim.events import Event
 from sim.models import ModelSpec
 from sim.replay import BlockTable
@@ -91,11 +92,15 @@ class PagedPool:
             row.blocks.append(block)
 
     def free(self, request: str, event: Event) -> None:
-        """Empties the request's row and fills its blocks with the sentinel."""
-        row, blocks = self._rows.pop(request), event.changes["blocks"]
-        assert set(blocks) == set(row.blocks), f"{request} frees {blocks}, its row holds {row.blocks}"
-        self._changed.update({(row.index, column): EMPTY for column in range(len(blocks))})
-        self._free_rows.append(row.index)
+        """Takes blocks out of the request's row and fills them with the sentinel."""
+        row, blocks = self._rows[request], event.changes["blocks"]
+        left = [block for block in row.blocks if block not in set(blocks)]
+        columns = [*left, *[EMPTY] * (len(row.blocks) - len(left))]
+        self._changed.update({(row.index, column): block for column, block in enumerate(columns)})
+        row.blocks = left
+        if not left:
+            del self._rows[request]
+            self._free_rows.append(row.index)
         fill(self.storage, torch.tensor(blocks, dtype=torch.int64, device=self.device))
 
     def swap_out(self, event: Event) -> None:
@@ -123,10 +128,9 @@ class PagedPool:
         """The pool as one step's attention sees it."""
         return PagedAttend(self, batch, backend)
 
-    def written(self) -> Tensor:
-        """bool [num_slots, layers x 2 x heads]: which vectors of a slot do not hold the sentinel."""
-        first = is_written(self.storage[..., 0])  # [num_blocks, num_layers, 2, block_size, HKV]
-        return first.movedim(3, 1).flatten(0, 1).flatten(1)
+    def scan(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """See `Observable.scan`."""
+        return scan_vectors(self.storage, slot_dims=(0, 3))  # [num_blocks, num_layers, 2, block_size, HKV, D]
 
     def holdings(self) -> Holdings:
         """Who holds each slot, from the table tensor."""

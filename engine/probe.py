@@ -16,7 +16,6 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from engine.holes import Stranding
 from sim.events import Event, Kind
@@ -80,8 +79,10 @@ class Observable(Protocol):
         """The table row of each request that holds memory."""
         ...
 
-    def written(self) -> Tensor:
-        """bool [num_slots, layers x 2 x heads]: which vectors of a slot do not hold the sentinel."""
+    def scan(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Reads the pool on its device. bool [num_slots] each: written (the first head's keys in the first
+        layer do not hold the sentinel), and torn (some heads, layers, keys or values do and others do not).
+        """
         ...
 
     def holdings(self) -> Holdings:
@@ -116,9 +117,7 @@ class Probe:
 
     def observe(self, step: int, seconds: float) -> Observation:
         """Reads the pool and its table tensor as they are now."""
-        vectors = self._pool.written()  # on the device
-        written = vectors[:, 0].cpu().numpy()  # the first layer's keys decide
-        torn = (vectors.any(dim=1) != vectors.all(dim=1)).cpu().numpy()
+        written, torn = self._pool.scan()
         holdings = self._pool.holdings()
         owners = holdings.owner[written & (holdings.owner != EMPTY)]
         num_written = np.bincount(owners, minlength=len(holdings.num_reserved))
@@ -134,7 +133,8 @@ class Probe:
 
     def count_free(self) -> int:
         """Slots that hold the sentinel in every vector and stand in no table row."""
-        is_empty = ~self._pool.written().any(dim=1).cpu().numpy()
+        written, torn = self._pool.scan()
+        is_empty = ~(written | torn)
         return int((is_empty & (self._pool.holdings().owner == EMPTY)).sum())
 
     def _ledger(self, written: NDArray[np.bool_], holdings: Holdings) -> Ledger:

@@ -6,7 +6,9 @@ copy puts them into memory. Compared as integers, an ordinary NaN that a kernel 
 mistaken for them: it counts as written.
 """
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 #                  sign | exponent, all ones | mantissa: top bit 0 (signaling), not all 0
@@ -35,3 +37,18 @@ def is_written(pool: Tensor) -> Tensor:
     """A boolean of the same shape: True where the bits are not the sentinel's."""
     bits, code = SENTINELS[pool.dtype]
     return pool.view(bits) != code
+
+
+def scan_vectors(pool: Tensor, slot_dims: tuple[int, ...]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which slots are written, and which are torn: bool [num_slots] each, reduced on the pool's device.
+
+    `slot_dims` are the dimensions that together number the slots; the last dimension is a head's vector,
+    of which one element is read. A slot is written when its first vector is, torn when only some are.
+    """
+    written = is_written(pool[..., 0])
+    others = tuple(dim for dim in range(written.dim()) if dim not in slot_dims)
+    num_vectors = written.sum(dim=others, dtype=torch.int32)  # of each slot
+    first = written[tuple(slice(None) if dim in slot_dims else 0 for dim in range(written.dim()))]
+    all_vectors = written.numel() // num_vectors.numel()
+    is_torn = (num_vectors > 0) & (num_vectors < all_vectors)
+    return first.flatten().cpu().numpy(), is_torn.flatten().cpu().numpy()

@@ -2,10 +2,10 @@
 
 import click
 import orjson
-from sim import Config
-from sim.models import ModelSpec, parse_bytes
 
 from app.options import config_options, make_config
+from sim import Config
+from sim.models import ModelSpec, parse_bytes
 
 
 @click.command(short_help="bytes, blocks and slots of a model's KV cache")

@@ -6,9 +6,9 @@ import click
 import orjson
 from rich.console import Console
 from rich.table import Table
-from sim.trace import list_builtins
 
 from app.options import config_options, take_trace, trace_options
+from sim.trace import list_builtins
 
 
 @click.group(short_help="list, inspect and convert request traces")

@@ -77,7 +77,9 @@ def decode_kernel(
         if start >= sinks:
             start = tl.maximum(start, low // TILE * TILE)
     if not DIRECT:  # noqa: SIM102  (a constant: with it, the test inside vanishes)
-        if start >= length:
+        if start >= stop:  # past the end, where the second kernel does not look, or outside the window
+            row = (sequence * num_chunks + chunk_index) * (NUM_KV_HEADS * GROUP) + head
+            tl.store(lse + row, tl.full([BLOCK_M], float("-inf"), tl.float32), mask=is_row)
             return
 
     q = tl.load(

@@ -93,7 +93,11 @@ def test_contexts_longer_than_a_chunk_are_put_together_again(backend: str) -> No
 def test_whole_chunks_outside_the_window_are_not_read(backend: str) -> None:
     for sinks in (0, 3):
         case = make_case([900], num_heads=2, num_kv_heads=1, block_size=8, window=20, sinks=sinks)
-        assert_near(case.decode(backend), case.exact().decode("torch"))
+        torch.use_deterministic_algorithms(True)  # fills what torch.empty returns with NaN
+        try:
+            assert_near(case.decode(backend), case.exact().decode("torch"))
+        finally:
+            torch.use_deterministic_algorithms(False)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -1,9 +1,12 @@
 """The compiled backend under several callers, after a fork, and without a place for its cache."""
 
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,14 @@ import torch
 
 from engine.attention.cpu_backend import MIN_SHARED_READS
 from tests.engine.attention.cases import Case, make_case
+
+
+@contextmanager
+def num_threads(number: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    yield
+    torch.set_num_threads(before)
 
 
 def large_case() -> Case:
@@ -22,7 +33,7 @@ def large_case() -> Case:
 def test_several_threads_may_call_at_once() -> None:
     case = large_case()
     decoded, prefilled = case.decode("cpu"), case.prefill("cpu")
-    with ThreadPoolExecutor(4) as callers:
+    with num_threads(2), ThreadPoolExecutor(4) as callers:
         many = [callers.submit(call, "cpu") for _ in range(8) for call in (case.decode, case.prefill)]
         results = [future.result() for future in many]
     assert all(torch.equal(result, decoded) for result in results[::2])
@@ -30,12 +41,10 @@ def test_several_threads_may_call_at_once() -> None:
 
 
 def test_the_number_of_threads_changes_no_bit() -> None:
-    case, before = large_case(), torch.get_num_threads()
-    results = []
-    for num_threads in (1, 2, 3):
-        torch.set_num_threads(num_threads)
-        results.append((case.decode("cpu"), case.prefill("cpu")))
-    torch.set_num_threads(before)
+    case, results = large_case(), []
+    for number in (1, 2, 3):
+        with num_threads(number):
+            results.append((case.decode("cpu"), case.prefill("cpu")))
     for decoded, prefilled in results:
         assert torch.equal(decoded, results[0][0])
         assert torch.equal(prefilled, results[0][1])
@@ -45,11 +54,14 @@ def test_the_number_of_threads_changes_no_bit() -> None:
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_child_gets_threads_of_its_own() -> None:
     case = large_case()
-    case.decode("cpu")
-    child = os.fork()
-    if child == 0:
-        os._exit(0 if case.decode("cpu").isfinite().all() else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    with num_threads(2):
+        case.decode("cpu")
+        child = os.fork()
+        if child == 0:
+            signal.alarm(60)  # waiting for threads that only the parent has would take for ever
+            torch.set_num_threads(2)  # torch itself lets a child have one
+            os._exit(0 if case.decode("cpu").isfinite().all() else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_the_backend_imports_where_nothing_can_be_written() -> None:
