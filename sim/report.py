@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -148,7 +149,7 @@ def latency(outcomes: Outcomes) -> dict[str, dict[str, float | None]]:
     }
 
 
-def summarize(values: NDArray[np.float64]) -> dict[str, float | None]:
+def summarize(values: Sequence[float] | NDArray[np.float64]) -> dict[str, float | None]:
     """Mean and percentiles (linear interpolation), or nulls where there is nothing to summarise."""
     if not len(values):
         return {"mean": None, "p50": None, "p95": None, "p99": None}

@@ -44,7 +44,7 @@ class StepTable(ABC):
     @property
     def busy_ps(self) -> int:
         """The duration of all steps together."""
-        return exact_dot(np.ones(len(self), dtype=np.int64), self.column("duration_ps"))
+        return exact_sum(self.column("duration_ps"))
 
     def mean(self, name: str) -> float:
         """Mean of a column of counts, weighted by step duration: over busy time, that is. 0 for no steps.
@@ -95,6 +95,11 @@ class Series(StepTable):
         if name in self._times:
             return np.frombuffer(self._times[name], dtype=np.float64)
         return np.frombuffer(self._counts[name], dtype=np.int64)
+
+
+def exact_sum(weights: NDArray[np.int64]) -> int:
+    """The sum as an exact integer. At most 2^32 weights, at least 0."""
+    return (int((weights >> 32).sum()) << 32) + int((weights & (2**32 - 1)).sum())
 
 
 def exact_dot(counts: NDArray[np.int64], weights: NDArray[np.int64]) -> int:

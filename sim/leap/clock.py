@@ -13,6 +13,26 @@ MOST = 1 << 16  # steps in one leap, and about as many are worked out at once
 _LARGEST = 1 << 62
 
 
+class Load:
+    """What the step in the making will cost: see the properties of `Batch`."""
+
+    __slots__ = ("context", "pairs", "swapped", "tokens")
+
+    def __init__(self) -> None:
+        self.tokens = self.context = self.pairs = self.swapped = 0
+
+    def start(self, num_decoding: int, sum_stored: int) -> None:
+        """A new step, with its decodes; blocks swapped out on its behalf stay counted."""
+        self.tokens = num_decoding
+        self.context = self.pairs = sum_stored + num_decoding
+
+    def add(self, start: int, num_tokens: int) -> None:
+        """A chunk of one sequence."""
+        self.tokens += num_tokens
+        self.context += start + num_tokens
+        self.pairs += num_tokens * start + num_tokens * (num_tokens + 1) // 2
+
+
 class LazyClock:
     """Takes stretches of steps as they run, and works out how long they took once somebody asks."""
 
@@ -21,15 +41,12 @@ class LazyClock:
         self._timing = timing
         self._now_ps = 0
         self._usual_ps = 1  # the last decode step that was worked out on its own: a guess at the next
-        self._stretches: list[int] = []  # five numbers each, see `run`
+        self._stretches: list[int] = []  # five numbers each: a count and a load
         self._num_steps = 0  # of all stretches
 
-    def run(self, count: int, tokens: int, context: int, pairs: int, swapped: int) -> None:
-        """Runs `count` steps, with these totals in the first (see `Batch`).
-
-        In each later one, context and pairs are `tokens` more: every sequence has grown by one.
-        """
-        self._stretches += (count, tokens, context, pairs, swapped)
+    def run(self, load: Load, count: int = 1) -> None:
+        """Runs `count` steps, the first with this load; in each later one every sequence has grown by one."""
+        self._stretches += (count, load.tokens, load.context, load.pairs, load.swapped)
         self._num_steps += count
         if self._num_steps > MOST:
             self.now_ps()
@@ -52,11 +69,12 @@ class LazyClock:
         self._now_ps = time_ps
         return idle_ps
 
-    def run_until(self, deadline_ps: int, count: int, tokens: int, context: int) -> int:
+    def run_until(self, deadline_ps: int, load: Load, count: int) -> int:
         """Runs up to `count` decode steps, but none that starts at `deadline_ps` or later.
 
         Returns how many; these may be fewer than would fit.
         """
+        tokens, context = load.tokens, load.context
         left_ps = deadline_ps - self.now_ps()
         count = min(count, left_ps // self._usual_ps + 2)
         if count < MANY:

@@ -8,14 +8,17 @@ def _column() -> "array[int]":
 
 
 class Journal:
-    """Spans of time in which a sequence runs, and what happened between them. Steps count from 0.
+    """Spans in which sequences run, and what happened between them. Steps count from 0.
 
-    A span is a stretch of steps [first, end) in which a sequence stores `tokens` tokens in the first
-    step, `stored` with those, and one more in every later round. A chunk that does not finish its prefill is
-    a span of one step.
+    `num_steps` is the number of steps done, and so the one in the making.
+
+    A span is the steps [first, end) in which a sequence stores `tokens` tokens in the first step, `stored`
+    with those, and one more in every later round. A chunk that leaves some of its prefill for later is a
+    span of one step.
     """
 
     def __init__(self, num_requests: int) -> None:
+        self.num_steps = 0
         self.sequences = _column()  # by span: index of the request
         self.firsts = _column()
         self.ends = _column()
@@ -31,17 +34,22 @@ class Journal:
         self.finish_steps = [0] * num_requests
         self.preemptions = [0] * num_requests
         self.later_prefills: list[tuple[int, int]] = []  # (index, tokens) of admissions after the first
+        self._open_spans = [0] * num_requests
 
-    def open(self, index: int, step: int, tokens: int, stored: int) -> int:
-        """Starts a span; returns its number."""
+    def open(self, index: int, tokens: int, stored: int) -> None:
+        """Starts a span with this step, and ends it there unless it is closed later."""
+        self._open_spans[index] = len(self.ends)
         self.sequences.append(index)
-        self.firsts.append(step)
-        self.ends.append(step + 1)
+        self.firsts.append(self.num_steps)
+        self.ends.append(self.num_steps + 1)
         self.tokens.append(tokens)
         self.stored.append(stored)
-        return len(self.ends) - 1
 
-    def strand(self, step: int, is_stranded: bool) -> None:
-        """From `step` on, the head of `waiting` is stranded or not, if there is a head."""
+    def close(self, index: int) -> None:
+        """Ends the span that the request is in: this step has no part in it."""
+        self.ends[self._open_spans[index]] = self.num_steps
+
+    def strand(self, is_stranded: bool) -> None:
+        """From this step on, the head of `waiting` is stranded or not, if there is a head."""
         if is_stranded != self.stranded[-1][1]:
-            self.stranded.append((step, is_stranded))
+            self.stranded.append((self.num_steps, is_stranded))

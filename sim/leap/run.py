@@ -8,8 +8,9 @@ from sim.alloc import RESERVATIONS
 from sim.clock import to_ps, to_s
 from sim.config import Config
 from sim.events import NullLog
+from sim.leap.holdings import PagedSeries, RangeSeries
 from sim.leap.memory import Ranges
-from sim.leap.series import Ints, LeapSeries, PagedSeries, RangeSeries, as_ints
+from sim.leap.series import Ints, LeapSeries, as_ints
 from sim.leap.server import LeapServer
 from sim.outcomes import Outcomes
 from sim.request import Request, SequenceGroup
@@ -31,9 +32,11 @@ def leap(
     requests = [trace.requests[place] for place in places]
     arrivals_ps = [to_ps(request.arrival_s) for request in requests]
     server = LeapServer(requests, arrivals_ps, config, timing)
-    server.serve((lambda: on_progress(len(reasons) + server.num_ended)) if on_progress else None)
+    server.serve((lambda: on_progress(len(reasons) + server.running.num_ended)) if on_progress else None)
     if trace.requests and (last_ps := to_ps(trace.requests[-1].arrival_s)) > server.clock.now_ps():
-        server.journal.idle.append((server.num_steps, server.clock.idle_until(last_ps)))  # it was rejected
+        server.journal.idle.append(
+            (server.journal.num_steps, server.clock.idle_until(last_ps))
+        )  # it was rejected
     if on_progress:
         on_progress(len(trace))
 
@@ -52,7 +55,7 @@ def leap(
         time_s=to_s(server.clock.now_ps()),
         idle_s=to_s(sum(idle_ps for _, idle_ps in server.journal.idle)),
         num_preemptions=sum(server.journal.preemptions),
-        num_lost_tokens=server.num_lost_tokens,
+        num_lost_tokens=server.running.num_lost_tokens,
         traffic=server.memory.traffic,
         peak_slots=peak_slots,
         table_bytes=4 * num_entries,
@@ -102,7 +105,9 @@ def make_outcomes(
     trace: Trace, server: LeapServer, series: LeapSeries, places: Ints, reasons: dict[int, str]
 ) -> Outcomes:
     """What became of each request of the trace; `places` says where the served ones stand in it."""
-    assert server.num_ended == len(places), f"{server.num_ended} of {len(places)} requests ended"
+    assert server.running.num_ended == len(places), (
+        f"{server.running.num_ended} of {len(places)} requests ended"
+    )
     journal = server.journal
     ends_s = series.column("time")
     first_token_s, finish_s = np.full((2, len(trace)), np.nan)
@@ -113,7 +118,7 @@ def make_outcomes(
     emitted = [request.output for request in trace.requests]
     prefills: list[list[int]] = [[request.prompt] for request in trace.requests]
     for index, num_tokens in journal.later_prefills:
-        prefills[places[index]].append(num_tokens)
+        prefills[int(places[index])].append(num_tokens)
     for place in reasons:
         emitted[place], prefills[place] = 0, []
     return Outcomes(
