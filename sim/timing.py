@@ -36,7 +36,7 @@ class TimingModel(Protocol):
     def decode_ps(self, num_sequences: int, context: int, count: int) -> list[int]:
         """How long each of `count` steps takes in which the same sequences decode, the first with `context`.
 
-        `step_ps` of its `cost`, but faster than one by one.
+        `step_ps` of its `cost`, but faster than one by one. Never shorter than the step before.
         """
         ...
 
@@ -96,10 +96,13 @@ class RooflineTiming(_Timing):
         flops_per_token, flops_per_pair, weights_bytes, kv_bytes, flops_per_s, bytes_per_s = self._rates
         flops = flops_per_token * num_sequences
         steps: list[int] = []
+        seconds = 0.0
         for read in range(context, context + count * num_sequences, num_sequences):
             computing = (flops + flops_per_pair * read) / flops_per_s
             reading = (weights_bytes + kv_bytes * (read + num_sequences)) / bytes_per_s
-            steps.append(round((computing if computing > reading else reading) * PS_PER_S) or 1)
+            seconds = computing if computing > reading else reading
+            steps.append(round(seconds * PS_PER_S) or 1)
+        step_ps(seconds)  # the last is the longest: refuses what is beyond counting
         return steps
 
     @cached_property

@@ -63,11 +63,9 @@ class LazyClock:
         self._num_steps = 0
         return self._now_ps
 
-    def idle_until(self, time_ps: int) -> int:
-        """Moves on to `time_ps`, which must not be past; returns how long that was."""
-        idle_ps = time_ps - self.now_ps()
-        self._now_ps = time_ps
-        return idle_ps
+    def skip(self, idle_ps: int) -> None:
+        """Lets time pass without steps, after all that were run so far."""
+        self._now_ps = self.now_ps() + idle_ps
 
     def run_until(self, deadline_ps: int, load: Load, count: int) -> int:
         """Runs up to `count` decode steps, but none that starts at `deadline_ps` or later.

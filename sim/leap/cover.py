@@ -2,13 +2,12 @@
 
 from dataclasses import fields
 
-from sim.alloc import RESERVATIONS
 from sim.config import Config
 from sim.trace import Trace
 
-# What `server` and `memory` know how to do. A dial that is not here must stand at its default.
+# What this package knows how to do. A dial that is not here must stand at its default.
 COVERED: dict[str, tuple[str, ...] | None] = {  # None: any value
-    "allocator": ("paged", *RESERVATIONS),
+    "allocator": ("paged", "max", "pow2", "oracle"),
     "placement": None,
     "pool_tokens": None,
     "pool_blocks": None,
@@ -26,6 +25,8 @@ COVERED: dict[str, tuple[str, ...] | None] = {  # None: any value
     "watermark": None,
     "preempt": ("recompute", "swap"),
     "swap_blocks": None,
+    "victim": ("youngest",),
+    "prefix_cache": ("off",),
     "timing": None,
     "seed": None,
 }
@@ -41,7 +42,7 @@ def why_not(trace: Trace, config: Config) -> str | None:
     for dial in fields(config):
         value, known = getattr(config, dial.name), COVERED.get(dial.name, (dial.default,))
         if known is not None and value not in known:
-            return f"{dial.name} {value}: not among {', '.join(map(str, known))}"
+            return f"{dial.name.replace('_', ' ')} {value}: leaps know only {', '.join(map(str, known))}"
     if config.step_rule == "prefill-first" and config.token_budget < min(config.max_seqs, len(trace)):
         return "a budget below max_seqs with prefill-first: some sequences would have to skip a step"
     if config.chunked_prefill and config.preempt == "swap":

@@ -33,10 +33,8 @@ def leap(
     arrivals_ps = [to_ps(request.arrival_s) for request in requests]
     server = LeapServer(requests, arrivals_ps, config, timing)
     server.serve((lambda: on_progress(len(reasons) + server.running.num_ended)) if on_progress else None)
-    if trace.requests and (last_ps := to_ps(trace.requests[-1].arrival_s)) > server.clock.now_ps():
-        server.journal.idle.append(
-            (server.journal.num_steps, server.clock.idle_until(last_ps))
-        )  # it was rejected
+    if trace.requests:
+        server.wait_until(to_ps(trace.requests[-1].arrival_s))  # which may have been rejected
     if on_progress:
         on_progress(len(trace))
 
@@ -65,18 +63,18 @@ def leap(
 
 def reject(trace: Trace, config: Config) -> dict[int, str]:
     """Why some requests can never run, by place in the trace: in the scheduler's words."""
-    log = NullLog()
-    allocator = config.make_allocator(log)
     worst = np.array([request.worst_case_tokens for request in trace.requests], dtype=np.int64)
     most = min(config.num_slots, config.max_len)
     if not config.chunked_prefill:
         most = min(most, config.token_budget)
     suspects = set(np.flatnonzero(worst > most).tolist())
+    log = NullLog()
     if config.allocator in RESERVATIONS:
-        suspects.update(
-            place for place, request in enumerate(trace.requests) if allocator.never_fits(request)
-        )
-    scheduler = Scheduler(config, allocator, log)
+        never_fits = config.make_allocator(log).never_fits
+        suspects.update(place for place, request in enumerate(trace.requests) if never_fits(request))
+    if not suspects:
+        return {}
+    scheduler = Scheduler(config, config.make_allocator(log), log)
     reasons: dict[int, str] = {}
     for place in sorted(suspects):
         group = SequenceGroup(trace.requests[place], place)
@@ -105,10 +103,8 @@ def make_outcomes(
     trace: Trace, server: LeapServer, series: LeapSeries, places: Ints, reasons: dict[int, str]
 ) -> Outcomes:
     """What became of each request of the trace; `places` says where the served ones stand in it."""
-    assert server.running.num_ended == len(places), (
-        f"{server.running.num_ended} of {len(places)} requests ended"
-    )
-    journal = server.journal
+    journal, num_ended = server.journal, server.running.num_ended
+    assert num_ended == len(places), f"{num_ended} of {len(places)} requests ended"
     ends_s = series.column("time")
     first_token_s, finish_s = np.full((2, len(trace)), np.nan)
     first_token_s[places] = ends_s[as_ints(journal.first_token_steps)]

@@ -51,8 +51,14 @@ class LeapServer:
         arrival_ps = self._waiting.next_arrival_ps()
         if arrival_ps is None:
             return False
-        self.journal.idle.append((self.journal.num_steps, self.clock.idle_until(arrival_ps)))
+        self.wait_until(arrival_ps)
         return True
+
+    def wait_until(self, time_ps: int) -> None:
+        """Lets time pass without work, if `time_ps` is still to come."""
+        if (idle_ps := time_ps - self.clock.now_ps()) > 0:
+            self.clock.skip(idle_ps)
+            self.journal.idle.append((self.journal.num_steps, idle_ps))
 
     def _run_prompts(self) -> bool:
         """A step that runs newly admitted prompts only; False if there are none."""
@@ -105,7 +111,7 @@ class LeapServer:
         self.journal.num_steps += count
 
     def _takes_more(self) -> bool:
-        """Whether a request that came to an empty queue now would be tried at the next step."""
+        """Whether the next step would try a request that came to an empty queue: `_admit` just tried."""
         running = self.running
         return (
             running.has_place

@@ -45,7 +45,10 @@ class Waiting:
         return self._next_new if self._next_new < len(self._arrivals_ps) else None
 
     def next_arrival_ps(self) -> int | None:
-        """When the next request comes; None where somebody is known to wait, or nobody comes any more."""
+        """When the next request comes; None where somebody waits, or nobody comes any more.
+
+        Ask `head` first: who has arrived is not looked up again.
+        """
         if self._returned or self._next_new < self._num_arrived or self._next_new == len(self._arrivals_ps):
             return None
         return self._arrivals_ps[self._next_new]
