@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from sim.ledger import waste_percent
+from sim.outcomes import Outcomes
 from sim.report import latency, occupancy, recompute, sharing, speculation
 from sim.work import Work
 
@@ -59,7 +60,7 @@ def report_fleet(fleet_run: FleetRun) -> dict[str, Any]:
         "occupancy": occupancy(ledger),
         "table_percent": 100.0 * table_bytes / (len(runs) * fleet_run.config.pool_bytes),
         "loans": {"blocks": fleet_run.num_loans, "peak_blocks": fleet_run.peak_on_loan},
-        "latency": latency(finished),
+        "latency": latency(Outcomes.of([group for run in runs for group in run.groups])),
         "throughput": {
             "requests_per_s": len(finished) / time_s if time_s else 0.0,
             "tokens_per_s": num_emitted / time_s if time_s else 0.0,
