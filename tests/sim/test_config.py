@@ -84,7 +84,8 @@ from sim.scopes import APPLIES_TO, applies
         ({"allocator": "pow2", "swap_blocks": 0}, "--swap-blocks 0 with --allocator pow2: "),
         ({"allocator": "oracle", "victim": "oldest"}, "--victim oldest with --allocator oracle: "),
         ({"allocator": "max", "prefix_cache": "hash"},
-         "--prefix-cache hash with --allocator max: only whole blocks are found again; drop it, or use"),
+         "--prefix-cache hash with --allocator max: a prefix is shared block by block, and here each "
+         "sequence has addresses of its own; drop it, or use --allocator paged or mixed"),
         ({"memory": "12 apples"}, "12 apples"),
         ({"memory": "12GiB"}, "too small for opt-13b"),  # its weights take 24 GiB
     ],
