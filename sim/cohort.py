@@ -7,7 +7,7 @@ Such a step looks at each of them a few times, in list comprehensions, instead o
 
 from dataclasses import fields
 
-from sim.alloc import RESERVATIONS, Granted, PagedAllocator
+from sim.alloc import RESERVATIONS, Granted, PagedAllocator, Usage
 from sim.batch import Batch
 from sim.config import Config
 from sim.request import SequenceGroup
@@ -65,6 +65,21 @@ class CohortScheduler(Scheduler):
             sequence.emitted += 1
         self._log.decodes(batch.decodes)
         super().advance(batch)
+
+    def usage(self) -> Usage:
+        if not isinstance(self.allocator, PagedAllocator):
+            return super().usage()
+        sequences = [group.sequences[0] for group in self.running]
+        requests = [group.request for group in self.running]
+        tables, size = self.allocator.tables, self.allocator.block_size
+        held = [len(tables[sequence]) * size for sequence in sequences]
+        final = [request.prompt + request.output - 1 for request in requests]
+        live = sum([sequence.stored for sequence in sequences])
+        filled = sum(map(min, held, final))
+        return Usage(live=live, reserved=filled - live, internal=sum(held) - filled)
+
+    def _num_seqs(self) -> int:
+        return len(self.running)
 
     def retire(self) -> list[SequenceGroup]:
         ended = [group for group in self.running if group.sequences[0].emitted == group.request.output]

@@ -74,8 +74,17 @@ class Event:
 class Sink(Protocol):
     """Where behaviour reports what it did. `step` and `time` are set by the loop alone."""
 
-    step: int
-    time: float
+    @property
+    def step(self) -> int: ...
+
+    @step.setter
+    def step(self, step: int) -> None: ...
+
+    @property
+    def time(self) -> float: ...
+
+    @time.setter
+    def time(self, time: float) -> None: ...
 
     def emit(self, kind: Kind, request: str | None, why: str, **changes: Any) -> None: ...
 

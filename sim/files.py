@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -11,7 +11,7 @@ from sim.errors import InputError
 
 
 @contextmanager
-def new_file(path: Path) -> Iterator[BinaryIO]:
+def new_file(path: Path) -> Generator[BinaryIO]:
     """A file to write, which appears under its name only once the block has ended without an error.
 
     Missing folders are made. Raises InputError when the place cannot be written or the disk is full.

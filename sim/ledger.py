@@ -47,7 +47,7 @@ def waste_percent(pool: float, live: float, free: float) -> float:
 def take_ledger(scheduler: Scheduler) -> Ledger:
     """The ledger of this moment, from what running sequences hold and have stored."""
     allocator = scheduler.allocator
-    usage = allocator.usage(scheduler.running)
+    usage = scheduler.usage()
     cached = allocator.num_cached_slots
     available = allocator.num_free_slots - cached
     head = scheduler.waiting[0] if scheduler.waiting else None

@@ -12,7 +12,7 @@ from bisect import insort
 from collections import deque
 from operator import attrgetter
 
-from sim.alloc import KVAllocator, Short
+from sim.alloc import KVAllocator, Short, Usage
 from sim.batch import Batch, Chunk
 from sim.beam import BeamModel
 from sim.config import Config
@@ -46,6 +46,10 @@ class Scheduler:
     def has_work(self) -> bool:
         """Whether anything is waiting, running or swapped."""
         return bool(self.running or self.waiting or self.swapped)
+
+    def usage(self) -> Usage:
+        """What running requests, which are all that hold memory, hold now."""
+        return self.allocator.usage(self.running)
 
     def arrive(self, group: SequenceGroup) -> None:
         """Queues a request, or rejects it when it could never run."""

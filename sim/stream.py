@@ -3,7 +3,7 @@
 Line for line and byte for byte what `Event.as_json` of an `EventLog` gives (tests/sim/test_stream.py).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -32,7 +32,7 @@ class StreamLog:
         self.time = 0.0
         self._step = 0
         self._out = out
-        self._names = _JsonTexts()
+        self._names = _JsonNames()
         self._lines: list[bytes] = []
         self._num_bytes = 0
 
@@ -57,8 +57,7 @@ class StreamLog:
         head = f'{{"kind":"decode","step":{step},"time":{time},"request":'
         names = self._names
         lines = [
-            f'{head}{names[s.request.id]},"stored":{s.stored},"emitted":{s.emitted},'
-            f'"why":"emits token {s.emitted}"}}\n'
+            f'{head}{names[s]},"stored":{s.stored},"emitted":{s.emitted},"why":"emits token {s.emitted}"}}\n'
             for s in sequences
         ]
         self._add("".join(lines).encode())
@@ -75,16 +74,16 @@ class StreamLog:
         self._num_bytes += len(lines)
 
 
-class _JsonTexts(dict[str, str]):
-    """Request ids as JSON, quotes included; each is made once."""
+class _JsonNames(dict[Sequence, str]):
+    """Ids of the requests of sequences as JSON, quotes included; each is made once."""
 
-    def __missing__(self, text: str) -> str:
-        self[text] = orjson.dumps(text).decode()
-        return self[text]
+    def __missing__(self, sequence: Sequence) -> str:
+        self[sequence] = name = orjson.dumps(sequence.request.id).decode()
+        return name
 
 
 @contextmanager
-def stream_to(path: Path) -> Iterator[StreamLog]:
+def stream_to(path: Path) -> Generator[StreamLog]:
     """A log whose file appears under `path` once it is complete, and not at all after an error.
 
     Raises InputError when the file cannot be written.

@@ -116,7 +116,7 @@ class Market:
         self.peak_on_loan = 0  # blocks on loan at once
 
     def lend(self, borrower: BorrowingAllocator, short: Short, who: str) -> bool:
-        """Gets `borrower` what it lacks, from whoever has most. False, and nothing moves, if it is nowhere."""
+        """Gets `borrower` what it lacks, from whoever has most; False, and nothing done, if nobody has."""
         missing = short.needed - short.available
         lenders = [self._pool_of(server) for server in self.servers if not server.scheduler.waiting]
         lenders = [lender for lender in lenders if lender is not borrower and lender.pool.num_free]

@@ -29,7 +29,9 @@ def report_fleet(fleet_run: FleetRun) -> dict[str, Any]:
     reports = [run.report() for run in runs]
     time_s = max(report["time_s"] for report in reports)
     busy_s = [report["time_s"] - report["idle_s"] for report in reports]
-    ledger = {name: sum(report["ledger"][name] for report in reports) for name in reports[0]["ledger"]}
+    ledger: dict[str, float] = {
+        name: sum(report["ledger"][name] for report in reports) for name in reports[0]["ledger"]
+    }
     finished = [group for run in runs for group in run.groups if group.finish_s is not None]
     num_emitted = sum(entry["emitted"] for report in reports for entry in report["per_request"])
     return {

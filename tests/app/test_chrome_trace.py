@@ -3,6 +3,7 @@
 import io
 import json
 from collections import defaultdict
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -73,7 +74,7 @@ def test_every_trace_is_valid_and_the_spans_of_a_request_follow_each_other(seed:
     spans = spans_of(trace)
     for entry in run.requests:
         mine = spans[entry["id"]]
-        for (_, _, end), (_, start, _) in zip(mine, mine[1:], strict=False):
+        for (_, _, end), (_, start, _) in pairwise(mine):
             assert start == pytest.approx(end)
         if entry["status"] == "finished":
             assert mine[-1][2] == pytest.approx(entry["finish"])
@@ -99,7 +100,8 @@ def test_a_recomputed_request_queues_and_prefills_again():
     spans = spans_of(document(chrome_trace_of(thrashing().events, "made")))
     assert spans["r0"] == [("queue", 0, 0), ("prefill", 0, 1), ("decode", 1, 8)]
     assert spans["r1"] == [
-        ("queue", 0, 0), ("prefill", 0, 1), ("decode", 1, 1), ("queue", 1, 8), ("prefill", 8, 9), ("decode", 9, 15),
+        ("queue", 0, 0), ("prefill", 0, 1), ("decode", 1, 1),
+        ("queue", 1, 8), ("prefill", 8, 9), ("decode", 9, 15),
     ]  # fmt: skip
 
 
