@@ -3,8 +3,8 @@
     python bench/events.py            # writes bench/results/events.json
 
 Beside it, in the same process, what json.dumps takes for one constant event: the yardstick that makes the
-figure comparable between machines. Seconds are processor time of this process, so that a shared machine counts
-alike; wall-clock seconds are given too. The best of three rounds is reported.
+figure comparable between machines. Seconds are processor time of this process, so that a shared machine
+counts alike; wall-clock seconds are given too. The best of three rounds is reported.
 """
 
 import json
