@@ -7,7 +7,7 @@ TRITON := triton==3.7.1
 .PHONY: demo test check format clean
 
 demo: .venv/ready  ## simulate and really execute one trace under four allocators; writes out/demo/report.html
-	$(BIN)/pagelab compare demo --out out/demo
+	$(BIN)/pagelab compare demo --pool-tokens 4096 --max-len 512 --out out/demo
 
 test: .venv/ready-dev  ## run all tests
 	$(BIN)/python -m pytest

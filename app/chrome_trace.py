@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import orjson
+
 from sim.events import Event, Kind
 from sim.ledger import CLASSES
 from sim.request import Sequence

@@ -9,6 +9,7 @@ import sys
 from importlib import import_module
 
 import click
+
 from sim import InputError, __version__
 
 # name -> (module, attribute): a command is imported when it is called, so that `--help` needs no torch
@@ -60,6 +61,8 @@ def run(arguments: list[str] | None = None) -> int:
         return _refuse(error.format_message())
     except click.exceptions.Abort:
         return _refuse("interrupted", code=130)
+    except AssertionError as error:
+        return _refuse(f"a fault of ours, please report it: {error}", code=1)
     except BrokenPipeError:
         # The reader (`| head`) has gone; Python must not complain about it again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,30 +1,39 @@
 """From a run's log to what a player must be told: display deltas, one a frame, and keyframes.
 
-A frame is a picture: `State` after a step's writes, or the empty pool while nothing is to do. A cell is
-what a block table lists: a block, or a whole contiguous range (named by its first slot). A request is named
-by its number, its place in the trace. A delta leads from one frame to the next; all its keys are optional:
+A frame is a picture: `State` after a step's writes, or the pool while nothing is to do. A cell is what a
+block table lists: a block, or a whole contiguous range (named by its first slot). Requests and sequences go
+by number: place in the trace, and place among all sequences of the trace. A delta leads from one frame to
+the next; all its keys are optional and are applied in this order:
 
-    drop      [request, ...]                      its block table is gone
-    hold      [request, live, reserved, internal, rounding, n, cell, ... n of them, ...]
-                                                  cells of this content join the end of its table
-    put       [cell, live, reserved, internal, rounding, ...]     the content of a held cell changed
-    at        [request, stored, emitted, ...]     how far it is
-    decode    [request, ...]                      one more token stored and emitted: the cell of that
+    drop      [sequence, ...]                     its table is gone, and so are the table's cells
+    unmap     [sequence, ...]                     its table is gone; others have some of its cells
+    free      [cell, ...]                         nobody has it any more
+    leave     [sequence, ...]                     forget how far it was
+    map       [sequence, n, cell, ...]            this is its table; it shares some cells
+    hold      [sequence, live, reserved, internal, rounding, n, cell, ...]
+                                                  n cells of its own, of this content, join its table's end
+    put       [cell, owner, refs, live, reserved, internal, rounding, cached, ...]
+                                                  what a cell holds now; the owner is a request, -1 if cached
+    at        [sequence, stored, emitted, ...]    how far it is
+    decode    [sequence, ...]                     one more token stored and emitted: the cell of that
                                                   position has one `live` more and one `reserved` less
-    leave     [request, ...]                      forget how far it was
     waiting, running, swapped   [[request that goes, ...], [index, request that comes, ...]]
 
 A keyframe is the delta from nothing to its frame. All rules of classification are here; a player only adds
 up. That the cells sum to the run's own ledger at every step is a test.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from sim import Request
 from sim.replay import BlockTable, SlotRange, State
 
 KEYFRAME_FRAMES = 64
 QUEUES = ("waiting", "running", "swapped")
+NOBODY = -1  # the owner of a cached cell
 
 Delta = dict[str, list[Any]]
 
@@ -38,90 +47,179 @@ class Content(NamedTuple):
     rounding: int
 
 
-class DeltaEncoder:
-    """Knows what does not change during a run: the requests' numbers, their final lengths, the block size."""
+@dataclass(frozen=True, slots=True)
+class Member:
+    """What does not change of a sequence during a run."""
 
-    def __init__(self, final_tokens: dict[str, int], block_size: int) -> None:
-        self.numbers = {request: number for number, request in enumerate(final_tokens)}
-        self._final_tokens = final_tokens
+    number: int
+    request: int
+    first: str  # name of its request's first sequence
+    final_tokens: int
+
+
+class DeltaEncoder:
+    """Turns one state into the next. Remembers who holds each block: use one for each way through a run."""
+
+    def __init__(
+        self, requests: Iterable[Request], block_size: int, *, grows: bool = False, has_pages: bool = False
+    ) -> None:
+        """`grows`: a sequence uses its whole range, whatever it asked for. `has_pages`: what a table's last
+        entry holds in vain is there because pages round up."""
+        self.numbers: dict[str, int] = {}
+        self.members: dict[str, Member] = {}
         self._block_size = block_size
+        self._grows = grows
+        self._has_pages = has_pages
+        self._holders: dict[int, dict[str, int]] = defaultdict(
+            dict
+        )  # block -> sequence -> place in its table
+        for request in requests:
+            number = self.numbers[request.id] = len(self.numbers)
+            several = [f"{request.id}/{index}" for index in range(request.width)]
+            names = several if request.width > 1 else [request.id]
+            for name in names:
+                self.members[name] = Member(len(self.members), number, names[0], request.final_tokens)
 
     def keyframe(self, state: State) -> Delta:
         """All of `state`, as the delta from nothing."""
-        return self.delta(State(), state, state.emitted)
+        other = DeltaEncoder((), self._block_size, grows=self._grows, has_pages=self._has_pages)
+        other.numbers, other.members = self.numbers, self.members
+        return other.delta(State(), state, [*state.running, *state.waiting, *state.swapped])
 
     def delta(self, before: State, after: State, touched: Iterable[str]) -> Delta:
         """What changed. `touched` names every request that an event between the two was about."""
-        delta: Delta = {}
-        for request in touched:
-            self._add_request(delta, before, after, request)
-        for name in QUEUES:
-            old, new = getattr(before, name), getattr(after, name)
+        delta: Delta = defaultdict(list)
+        names = [name for request in touched for name in after.names(request)]
+        dirty: set[int] = set(before.cached.keys() ^ after.cached.keys())
+        kept = self._change_tables(delta, before, after, names, dirty)
+        for name in names:
+            self._add_progress(delta, before, after, name, kept[name], dirty)
+        self._add_dirty(delta, after, dirty)
+        for queue in QUEUES:
+            old, new = getattr(before, queue), getattr(after, queue)
             if old != new:
-                delta[name] = self._queue_edit(old, new)
-        return delta
+                delta[queue] = self._queue_edit(old, new)
+        return dict(delta)
 
-    def contents(
-        self, request: str, table: BlockTable, stored: int, first: int = 0
-    ) -> list[tuple[int, Content]]:
-        """Cell and content of the table's entries from `first` on, with `stored` tokens written."""
-        final = self._final_tokens[request]
-        if isinstance(table, SlotRange):
-            to_fill = min(table.reserved, final) - stored
-            internal = table.reserved - stored - to_fill
-            rounding = table.length - table.reserved
-            return [(table.start, Content(stored, to_fill, internal, rounding))][first:]
-        size = self._block_size
-        return [
-            (cell, _block_content(index * size, size, stored, final))
-            for index, cell in enumerate(table[first:], start=first)
-        ]
+    def _change_tables(
+        self, delta: Delta, before: State, after: State, names: list[str], dirty: set[int]
+    ) -> dict[str, int]:
+        """Tables that went, then tables that came; how many entries of its table each sequence keeps."""
+        kept: dict[str, int] = {}
+        gone: list[str] = []
+        for name in names:
+            old, new = before.block_tables.get(name), after.block_tables.get(name)
+            kept[name] = _num_kept(old, new)
+            if old is not None and kept[name] == 0:
+                gone.append(name)
+                for block in _blocks(old):
+                    self._holders[block].pop(name, None)
+        for name in gone:
+            blocks = _blocks(before.block_tables[name])
+            is_own = not any(self._holders[block] for block in blocks)
+            delta["drop" if is_own else "unmap"].append(self.members[name].number)
+            dirty.update(() if is_own else blocks)
+        for name in names:
+            for place, block in enumerate(_blocks(after.block_tables.get(name))):
+                if place >= kept[name]:
+                    self._holders[block][name] = place
+        for name in names:
+            new = after.block_tables.get(name)
+            if new is not None and kept[name] < _length(new):
+                self._add_cells(delta, after, name, new, kept[name], dirty)
+        return kept
 
-    def _add_request(self, delta: Delta, before: State, after: State, request: str) -> None:
-        number = self.numbers[request]
-        old, new = before.block_tables.get(request), after.block_tables.get(request)
-        num_kept = _num_kept(old, new)
-        if old is not None and num_kept == 0:
-            delta.setdefault("drop", []).append(number)
-        if new is not None:
-            self._add_cells(delta, request, new, after.stored.get(request, 0), num_kept)
-        was = _progress(before, request)
-        now = _progress(after, request)
-        if now is None:
-            if was is not None:
-                delta.setdefault("leave", []).append(number)
-        elif now != was:
-            is_one_more = was is not None and now == (was[0] + 1, was[1] + 1) and old is new
-            if is_one_more and new is not None and self._fills_reserved(request, new, now[0]):
-                delta.setdefault("decode", []).append(number)
-                return
-            delta.setdefault("at", []).extend((number, *now))
-            if was is not None and old is not None and new is not None and num_kept:
-                self._add_changes(delta, request, old, new, was[0], now[0])
-
-    def _add_cells(self, delta: Delta, request: str, table: BlockTable, stored: int, first: int) -> None:
+    def _add_cells(
+        self, delta: Delta, after: State, name: str, table: BlockTable, first: int, dirty: set[int]
+    ) -> None:
         """New cells at the end of a table, neighbours of equal content as one group."""
+        member = self.members[name]
+        blocks = _blocks(table)
+        if any(len(self._holders[block]) > 1 for block in blocks[first:]):
+            delta["map"].extend((member.number, len(blocks), *blocks))
+            dirty.update(blocks[first:])
+            return
         groups: list[tuple[Content, list[int]]] = []
-        for cell, content in self.contents(request, table, stored, first):
+        for cell, content in self._own_contents(member, table, _written(after, member, name), first):
             if not groups or groups[-1][0] != content:
                 groups.append((content, []))
             groups[-1][1].append(cell)
         for content, cells in groups:
-            delta.setdefault("hold", []).extend((self.numbers[request], *content, len(cells), *cells))
+            delta["hold"].extend((member.number, *content, len(cells), *cells))
+        dirty.difference_update(blocks[first:])
 
-    def _add_changes(
-        self, delta: Delta, request: str, old: BlockTable, new: BlockTable, was: int, now: int
+    def _add_progress(
+        self, delta: Delta, before: State, after: State, name: str, num_kept: int, dirty: set[int]
     ) -> None:
-        first = 0 if isinstance(new, SlotRange) else min(was, now) // self._block_size
-        then = dict(self.contents(request, old, was, first))
-        for cell, content in self.contents(request, new, now, first):
-            if cell in then and then[cell] != content:
-                delta.setdefault("put", []).extend((cell, *content))
+        member, table = self.members[name], after.block_tables.get(name)
+        was, now = _progress(before, name), _progress(after, name)
+        old, new = _written(before, member, name), _written(after, member, name)
+        if now is None and was is not None:
+            delta["leave"].append(member.number)
+        if now is not None and now != was:
+            is_one_more = was is not None and now == (was[0] + 1, was[1] + 1) and new == old + 1 == now[0]
+            has_same_table = table is not None and num_kept == _length(table)
+            if is_one_more and has_same_table and self._fills_own(member, table, old, dirty):
+                delta["decode"].append(member.number)
+                return
+            delta["at"].extend((member.number, *now))
+        if table is None or old == new or num_kept == 0:
+            return
+        if isinstance(table, SlotRange):
+            ((cell, content),) = self._own_contents(member, table, new)
+            delta["put"].extend((cell, member.request, 1, *content, 0))
+            return
+        size = self._block_size
+        dirty.update(table[min(old, new) // size : min(-(-max(old, new) // size), num_kept)])
 
-    def _fills_reserved(self, request: str, table: BlockTable, stored: int) -> bool:
-        """Whether the last token stored went where one was expected, in a cell that was held before."""
-        index = 0 if isinstance(table, SlotRange) else (stored - 1) // self._block_size
-        return bool(self.contents(request, table, stored - 1, index)[0][1].reserved)
+    def _fills_own(self, member: Member, table: BlockTable | None, stored: int, dirty: set[int]) -> bool:
+        """Whether the token after `stored` goes where one was expected, in a cell that nobody else holds."""
+        assert table is not None
+        index = 0 if isinstance(table, SlotRange) else stored // self._block_size
+        cell, content = self._own_contents(member, table, stored, index)[0]
+        return content.reserved > 0 and len(self._holders[cell]) <= 1 and cell not in dirty
+
+    def _own_contents(
+        self, member: Member, table: BlockTable, stored: int, first: int = 0
+    ) -> list[tuple[int, Content]]:
+        """Cell and content of the table's entries from `first` on, as if nobody else held them."""
+        final = max(stored, member.final_tokens)
+        if isinstance(table, SlotRange):
+            filled = min(table.length if self._grows else table.reserved, final)
+            internal = max(0, table.reserved - filled)
+            rounding = table.length - max(table.reserved, filled)
+            return [(table.start, Content(stored, filled - stored, internal, rounding))][first:]
+        size = self._block_size
+        return [
+            (cell, self._block_content(stored - index * size, final - index * size))
+            for index, cell in enumerate(table[first:], start=first)
+        ]
+
+    def _add_dirty(self, delta: Delta, after: State, dirty: set[int]) -> None:
+        """What blocks hold that several may have changed: the union of what their holders have written."""
+        size = self._block_size
+        for block in sorted(dirty):
+            holders = self._holders[block]
+            if holders:
+                stored = final = 0
+                for name, place in holders.items():
+                    member = self.members[name]
+                    written = _written(after, member, name)
+                    stored = max(stored, written - place * size)
+                    final = max(final, max(written, member.final_tokens) - place * size)
+                owner = self.members[next(iter(holders))].request
+                delta["put"].extend((block, owner, len(holders), *self._block_content(stored, final), 0))
+            elif block in after.cached:
+                delta["put"].extend((block, NOBODY, 0, 0, 0, 0, 0, size))
+            else:
+                delta["free"].append(block)
+
+    def _block_content(self, stored: int, final: int) -> Content:
+        """A block at whose first slot `stored` tokens are still to be counted, and `final` in the end."""
+        live = min(max(stored, 0), self._block_size)
+        reserved = max(min(final, self._block_size) - live, 0)
+        in_vain = self._block_size - live - reserved
+        return Content(live, reserved, 0, in_vain) if self._has_pages else Content(live, reserved, in_vain, 0)
 
     def _queue_edit(self, old: list[str], new: list[str]) -> list[list[int]]:
         staying = set(old) & set(new)
@@ -132,11 +230,13 @@ class DeltaEncoder:
         return [goes, [value for pair in comes for value in pair]]
 
 
-def _block_content(start: int, size: int, stored: int, final: int) -> Content:
-    """A block that holds positions [start, start + size) of a sequence that will store `final` tokens."""
-    live = min(max(stored - start, 0), size)
-    reserved = max(min(final - start, size) - live, 0)
-    return Content(live, reserved, size - live - reserved, 0)
+def _blocks(table: BlockTable | None) -> list[int]:
+    """Blocks of a table; a range has none, since it is never shared."""
+    return table if isinstance(table, list) else []
+
+
+def _length(table: BlockTable) -> int:
+    return 1 if isinstance(table, SlotRange) else len(table)
 
 
 def _num_kept(old: BlockTable | None, new: BlockTable | None) -> int:
@@ -148,6 +248,14 @@ def _num_kept(old: BlockTable | None, new: BlockTable | None) -> int:
     return len(old) if old is new or new[: len(old)] == old else 0
 
 
-def _progress(state: State, request: str) -> tuple[int, int] | None:
-    stored = state.stored.get(request)
-    return None if stored is None else (stored, state.emitted[request])
+def _written(state: State, member: Member, name: str) -> int:
+    """Tokens whose keys and values are there.
+
+    While the first sequence of a request computes the prompt again, the others count it as stored already.
+    """
+    return min(state.stored.get(name, 0), state.stored.get(member.first, 0))
+
+
+def _progress(state: State, name: str) -> tuple[int, int] | None:
+    stored = state.stored.get(name)
+    return None if stored is None else (stored, state.emitted.get(name, 0))

@@ -8,11 +8,14 @@ from typing import Any
 
 import orjson
 from jinja2 import Environment, FileSystemLoader, select_autoescape
-from sim import Run
-from sim.ledger import CLASSES
+from markupsafe import escape
 
 from app.files import write_file, write_text
+from app.payload import replay_payload
+from app.player import embed_html
 from app.plots import as_png, as_svg, ledger_bars, ledger_timelines
+from sim import InputError, Run
+from sim.ledger import CLASSES
 
 MEANINGS = {
     "live": "hold keys and values that a running sequence will read",
@@ -28,7 +31,7 @@ MEANINGS = {
 def write_report(folder: Path, document: dict[str, Any], runs: list[Run]) -> Path:
     """Writes report.html, report.json and ledger.png into `folder`; returns the page's path."""
     bars = ledger_bars(document)
-    page = render(document, as_svg(bars), as_svg(ledger_timelines(runs)))
+    page = render(document, as_svg(bars), as_svg(ledger_timelines(runs)), player(runs))
     write_file(
         folder / "report.json", lambda out: _write(out, orjson.dumps(document, option=orjson.OPT_INDENT_2))
     )
@@ -37,7 +40,19 @@ def write_report(folder: Path, document: dict[str, Any], runs: list[Run]) -> Pat
     return folder / "report.html"
 
 
-def render(document: dict[str, Any], bars_svg: str, timelines_svg: str) -> str:
+def player(runs: list[Run]) -> str:
+    """The player, with the run that wastes most beside the one that wastes least; or why it is not there."""
+    recorded = [run for run in runs if run.events and run.source == runs[0].source]
+    ranked = sorted(recorded, key=lambda run: run.report()["waste_percent"], reverse=True)
+    if not ranked:
+        return "<p>The runs kept no events, so there is nothing to play.</p>"
+    try:
+        return embed_html(replay_payload(ranked[:: max(1, len(ranked) - 1)]))
+    except InputError as error:
+        return f"<p>{escape(str(error))}</p>"
+
+
+def render(document: dict[str, Any], bars_svg: str, timelines_svg: str, player_html: str) -> str:
     """The page as text. Everything that comes from a trace is escaped."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"), autoescape=select_autoescape()
@@ -51,6 +66,7 @@ def render(document: dict[str, Any], bars_svg: str, timelines_svg: str) -> str:
         versions=versions(),
         bars_svg=bars_svg,
         timelines_svg=timelines_svg,
+        player_html=player_html,
     )
 
 

@@ -7,9 +7,10 @@ from dataclasses import Field, fields
 from typing import Any
 
 import click
+
 from sim import Config, InputError, Trace
 from sim.fleet import Fleet
-from sim.unused import refuse_unused
+from sim.scopes import applies
 
 Command = Callable[..., Any]
 
@@ -161,8 +162,25 @@ def make_config(given: dict[str, Any], **defaults: Any) -> Config:
     return Config(**{**defaults, **{name: value for name, value in given.items() if value is not None}})
 
 
-def make_configs(given: dict[str, Any], allocators: Iterable[str], **defaults: Any) -> list[Config]:
-    """A config for each allocator. Raises InputError for an option that none of them would look at."""
-    configs = [make_config(given, allocator=name, **defaults) for name in allocators]
-    refuse_unused([name for name, value in given.items() if value is not None], configs)
+def make_configs(allocators: Iterable[str], given: dict[str, Any], **defaults: Any) -> list[Config]:
+    """One config for each allocator, all from the same options.
+
+    An option goes to the allocators that have a use for it. Where none of them has, it goes to all, so that
+    `Config` refuses it and says why.
+    """
+    names = list(allocators)
+    useless = [option for option in given if not any(applies(option, name) for name in names)]
+    configs = [
+        make_config(
+            {option: value for option, value in given.items() if option in useless or applies(option, name)},
+            allocator=name,
+            **defaults,
+        )
+        for name in names
+    ]
+    if given.get("hardware") is not None and all(config.timing != "roofline" for config in configs):
+        raise InputError(
+            f"--hardware {given['hardware']} with --timing {configs[0].timing}: only roofline asks what a "
+            "device can do; drop one of them"
+        )
     return configs

@@ -12,16 +12,16 @@ import click
 import orjson
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from sim import InputError, Run
-from sim.report import report
-from sim.series import Row
-from sim.serve import OnStep
-from sim.stream import json_line
 
 from app.chrome_trace import ChromeTrace, chrome_trace_of, write_chrome_trace
 from app.files import write_file, write_text
 from app.recording import STANDARD_OUTPUT, AnyRun, Recorder, path_for, servers
 from app.tables import agreement_table, runs_table
+from sim import InputError, Run
+from sim.report import report
+from sim.series import Row
+from sim.serve import OnStep
+from sim.stream import json_line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +52,11 @@ class Output:
         """Progress goes to standard error, so it never mixes with results."""
         return not self.quiet
 
+    @property
+    def is_recorded(self) -> bool:
+        """Whether events go to a file while the run goes on, so that none are kept in memory."""
+        return self.events is not None or self.chrome_trace is not None
+
     def recorder(self, names: list[str]) -> Recorder:
         """What gives the servers called `names` their logs."""
         return Recorder(self.events, chrome_trace=self.chrome_trace is not None, names=names)
@@ -75,7 +80,7 @@ class Output:
         if self.as_json:
             click.echo(orjson.dumps(document, option=orjson.OPT_INDENT_2))
         elif not self.quiet and self.events != STANDARD_OUTPUT:
-            console = Console(width=None if sys.stdout.isatty() else 132)
+            console = Console(width=None if sys.stdout.isatty() else 110)
             console.print(runs_table(document))
             if agreement is not None:
                 console.print(agreement_table(agreement))
@@ -83,7 +88,9 @@ class Output:
             from app.html_report import write_report  # matplotlib is slow to import: only where it draws
 
             path = write_report(self.out, document, [run for _, run in named])
-            click.echo(f"report: {path}", err=self.as_json or self.events == STANDARD_OUTPUT)
+            to_stderr = self.as_json or self.events == STANDARD_OUTPUT
+            click.echo(f"plot:   {path.with_name('ledger.png')}", err=to_stderr)
+            click.echo(f"report: {path}", err=to_stderr)
 
     def _write_logs(self, named: list[tuple[str, Run]], traces: list[ChromeTrace] | None) -> None:
         names = [name for name, _ in named]
@@ -120,10 +127,15 @@ def progress(what: str, num_requests: int, *, shown: bool) -> Generator[OnStep |
         yield None
         return
     columns = (TextColumn("{task.description:<26}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(what, total=num_requests)
+    bar = Progress(*columns, console=Console(stderr=True))
+    task = bar.add_task(what, total=num_requests)
 
-        def on_step(row: Row, num_ended: int) -> None:
-            bar.update(task, completed=num_ended)
+    def on_step(row: Row, num_ended: int) -> None:
+        bar.start()  # with the first step: what is refused before it leaves one line and no bar
+        bar.update(task, completed=num_ended)
 
+    try:
         yield on_step
+    finally:
+        if bar.live.is_started:
+            bar.stop()

@@ -2,6 +2,7 @@
 
     trace      name, requests
     requests   [[id, prompt, max_tokens, output], ...]    a request's number is its place here
+    sequences  [request, ...]    the request of each sequence; several where it has samples or beams
     clock      time: seconds of each moment; frames: for each side, the frame shown at each moment
     start      the moment to open at: where the sides differ most
     verdict    one sentence with the numbers of the reports
@@ -13,15 +14,14 @@ Frames and deltas are explained in `app.deltas`. Policy stays on this side: a pl
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import groupby, pairwise
-from operator import attrgetter
 from typing import Any
 
-from sim import InputError, Run, __version__
-from sim.events import Event, Kind
-from sim.ledger import CLASSES
-from sim.replay import State
-
 from app.deltas import KEYFRAME_FRAMES, Delta, DeltaEncoder
+from sim import InputError, Run, __version__
+from sim.dials import flag
+from sim.events import Event, Kind
+from sim.ledger import CLASSES, waste_percent
+from sim.replay import State
 
 FORMAT = 1
 MAX_EVENTS = 1_000_000
@@ -45,8 +45,15 @@ def replay_payload(runs: Sequence[Run]) -> Json:
     for run in runs:
         if run.trace.requests != trace.requests:
             raise InputError(f"{run.trace.name} beside {trace.name}: two sides must serve the same requests")
-        if not run.num_steps or not run.events:
-            raise InputError(f"{run.config.allocator} ran no step: there is nothing to replay")
+        if not run.num_steps:
+            raise InputError(f"{run.config.allocator}: no request could run: {_first_refusal(run)}")
+        if not run.events:
+            raise InputError(f"{run.config.allocator}: the run kept no events: there is nothing to replay")
+        for dial in ("window", "keep_recent"):
+            if getattr(run.config, dial) is not None:
+                raise InputError(
+                    f"{flag(dial)}: the player does not show dropped tokens yet; leave it out to replay"
+                )
         if len(run.events) > MAX_EVENTS:
             raise InputError(
                 f"{len(run.events):,} events under {run.config.allocator}: a replay draws {MAX_EVENTS:,} at "
@@ -59,11 +66,17 @@ def replay_payload(runs: Sequence[Run]) -> Json:
         "pagelab": __version__,
         "trace": {"name": trace.name, "requests": trace.num_requests},
         "requests": [[one.id, one.prompt, one.max_tokens, one.output] for one in trace.requests],
+        "sequences": [number for number, one in enumerate(trace.requests) for _ in range(one.width)],
         "clock": {"time": [round(time, 6) for time in moments], "frames": frames},
         "start": _opening_moment(sides, frames),
         "verdict": verdict(runs),
         "sides": list(sides),
     }
+
+
+def _first_refusal(run: Run) -> str:
+    refused = [one for one in run.groups if one.reject_reason is not None]
+    return f"{refused[0].request.id} {refused[0].reject_reason}" if refused else "there is none"
 
 
 def encode_side(run: Run) -> tuple[Json, list[float]]:
@@ -74,18 +87,16 @@ def encode_side(run: Run) -> tuple[Json, list[float]]:
     `marks` are frames worth stopping at, `alarms` those with a preemption or a rejection.
     """
     frames = _Frames(run)
-    starts = (run.series.column("time") - run.series.column("duration")).tolist()
-    ends = run.series.column("time").tolist()
-    state = State()
-    frames.rest(state, step=0, time=starts[0])
-    for step, group in groupby(run.events, key=attrgetter("step")):
-        for event in group:
-            state.apply(event)
-            frames.hear(event)
-            if event.kind is Kind.STEP:
-                frames.show(state, event)
-        if step >= len(starts) or starts[step] > ends[step - 1]:  # the pool is empty until the next step
-            frames.rest(state, step=min(step, len(starts)), time=state.time)
+    state = State(time=run.events[0].time)
+    frames.rest(state)
+    for event in run.events:
+        if event.time > state.time and event.kind is Kind.ARRIVE:  # nothing was to do until it came
+            frames.rest(state)
+        state.apply(event)
+        frames.hear(event)
+        if event.kind is Kind.STEP:
+            frames.show(state, event)
+    frames.rest(state)
     return {**_describe(run), **frames.as_json()}, frames.times
 
 
@@ -95,8 +106,13 @@ class _Frames:
     def __init__(self, run: Run) -> None:
         self.times: list[float] = []
         self._pool = int(run.series.column("pool")[0])
+        allocator = run.config.allocator
+        self._block_size = cell_slots(run) or run.config.block_size
         self._encoder = DeltaEncoder(
-            {one.id: one.final_tokens for one in run.trace.requests}, cell_slots(run) or run.config.block_size
+            run.trace.requests,
+            self._block_size,
+            grows=allocator in ("grow", "slab"),
+            has_pages=allocator == "virtual",
         )
         self._before = State()
         self._touched: dict[str, None] = {}  # a set that keeps the order of events
@@ -115,28 +131,32 @@ class _Frames:
         self._touched[event.request] = None
         if event.kind in UNSAID:
             return
-        is_epilogue = self._said and event.step == self._columns["step"][-1]
+        is_epilogue = self._said and event.step == self._last_step
         number = self._encoder.numbers[event.request]
         (self._said[-1] if is_epilogue else self._unsaid).append([event.kind, number, event.why])
         (self._kinds[len(self._said) - 1] if is_epilogue else self._unseen).add(event.kind)
 
     def show(self, state: State, step: Event) -> None:
         """The picture after a step's writes."""
-        changes = step.changes
-        self._add(state, step.time, {"step": step.step, **changes, **changes["ledger"]})
+        self._add(state, {"step": step.step, **step.changes, **step.changes["ledger"]})
 
-    def rest(self, state: State, *, step: int, time: float) -> None:
-        """The picture while nothing is to do: all memory is free."""
-        self._add(state, time, {"step": step, "free": self._pool})
+    def rest(self, state: State) -> None:
+        """The picture while nothing is to do: all memory is free, though some may be found again."""
+        cached = len(state.cached) * self._block_size
+        self._add(state, {"step": self._last_step, "cached": cached, "free": self._pool - cached})
 
-    def _add(self, state: State, time: float, numbers: Json) -> None:
+    @property
+    def _last_step(self) -> int:
+        return self._columns["step"][-1] if self._said else 0
+
+    def _add(self, state: State, numbers: Json) -> None:
         after = state.copy()
         if len(self.times) % KEYFRAME_FRAMES == 0:
             self._keyframes.append(self._encoder.keyframe(after))
         self._deltas.append(self._encoder.delta(self._before, after, self._touched))
         self._kinds[len(self.times)] |= self._unseen
         self._said.append(self._unsaid)
-        self.times.append(time)
+        self.times.append(state.time)
         for name, column in self._columns.items():
             column.append(numbers.get(name, 0))
         self._before, self._touched, self._unsaid, self._unseen = after, {}, [], set()
@@ -158,20 +178,21 @@ class _Frames:
 
 def cell_slots(run: Run) -> int:
     """Slots of a cell of this run: of a block, or 0 where every cell is a range of its own length."""
-    return run.config.block_size if run.config.allocator == "paged" else 0
+    return run.config.slots_per_block or 0
 
 
 def side_name(run: Run) -> str:
     """How a sentence calls a side."""
     name = run.config.allocator
-    return name if name in ("paged", "virtual") else f"contiguous ({name})"
+    return name if name in ("paged", "mixed", "virtual") else f"contiguous ({name})"
 
 
 def _describe(run: Run) -> Json:
     config, report = run.config, run.report()
-    how = f"blocks of {config.block_size} tokens, on demand"
+    unit = "pages" if config.allocator == "virtual" else "blocks"
+    how = f"{unit} of {cell_slots(run)} tokens, on demand"
     if not cell_slots(run):
-        how = f"one range for each request, {config.placement} placement"
+        how = f"one range a request, {config.placement} placement"
     return {
         "name": side_name(run),
         "about": how,
@@ -180,7 +201,7 @@ def _describe(run: Run) -> Json:
         "cell_slots": cell_slots(run),
         "pool": int(run.series.column("pool")[0]),
         "summary": {
-            "waste_percent": round(report["waste_percent"], 3),
+            "waste_percent": round(_waste(report["ledger"]), 3),
             "batch_mean": round(report["batch"]["mean"], 3),
             "time_s": round(run.time_s, 6),
             "preemptions": run.num_preemptions,
@@ -190,19 +211,30 @@ def _describe(run: Run) -> Json:
 
 
 def verdict(runs: Sequence[Run]) -> str:
-    """What the two reports say about each other, in one sentence a reader can quote."""
+    """What the two reports say about each other, in one sentence a reader can quote.
+
+    Waste is the reports' own where nothing is cached. Cached blocks are there for whoever needs them, so
+    they count as not taken.
+    """
     reports = [run.report() for run in runs]
     names = [side_name(run) for run in runs]
     if len(set(names)) < len(names):
         names = [f"{name}, {run.source}" for name, run in zip(names, runs, strict=True)]
-    wastes = [f"{name} wastes {one['waste_percent']:.1f} %" for name, one in zip(names, reports, strict=True)]
+    wastes = [
+        f"{name} wastes {_waste(one['ledger']):.1f} %" for name, one in zip(names, reports, strict=True)
+    ]
     means = [f"{one['batch']['mean']:.1f}" for one in reports]
     ends = [f"{run.time_s:.4g} s" for run in runs]
+    apart = ", evictable cached blocks apart" if any(one["ledger"]["cached"] for one in reports) else ""
     text = ", ".join(wastes)
     return (
-        f"{text[0].upper()}{text[1:]} of the memory it takes: {' against '.join(means)} requests run at a "
-        f"time on average, and all is done after {' against '.join(ends)}."
+        f"{text[0].upper()}{text[1:]} of the memory it takes{apart}: {' against '.join(means)} sequences run "
+        f"at a time on average, and all is done after {' against '.join(ends)}."
     )
+
+
+def _waste(ledger: dict[str, float]) -> float:
+    return waste_percent(ledger["pool"], ledger["live"], ledger["free"] + ledger["cached"])
 
 
 def merge_clocks(times: Sequence[list[float]]) -> tuple[list[float], list[list[int]]]:
@@ -230,11 +262,26 @@ def merge_clocks(times: Sequence[list[float]]) -> tuple[list[float], list[list[i
 
 
 def _opening_moment(sides: Sequence[Json], frames: list[list[int]]) -> int:
-    """The first moment at which the sides differ most in slots taken but not live; of one side, its worst."""
-    idle: list[list[int]] = []
-    for side, shown in zip(sides, frames, strict=True):
-        classes = [side["columns"].get(name, []) for name in ("live", "free")]
-        taken = [side["pool"] - sum(column[frame] for column in classes if column) for frame in shown]
-        idle.append(taken)
-    gaps = [max(values) - (min(values) if len(values) > 1 else 0) for values in zip(*idle, strict=True)]
-    return gaps.index(max(gaps))
+    """The first moment at which the sides, all at work, differ most: in live memory, else in free memory.
+
+    Of a single side the first moment at which it is fullest.
+    """
+
+    def column(name: str) -> list[tuple[int, ...]]:
+        own = [side["columns"].get(name, [0] * len(side["deltas"])) for side in sides]
+        return list(
+            zip(
+                *([one[frame] for frame in shown] for one, shown in zip(own, frames, strict=True)),
+                strict=True,
+            )
+        )
+
+    is_busy = [all(running) for running in column("running")]
+    for name in ("live", "free"):
+        gaps = [
+            busy * (max(values) - (min(values) if len(values) > 1 else 0))
+            for busy, values in zip(is_busy, column(name), strict=True)
+        ]
+        if max(gaps) > sides[0]["pool"] // 20:
+            return gaps.index(max(gaps))
+    return 0

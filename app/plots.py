@@ -9,6 +9,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+
 from sim import Run
 from sim.ledger import CLASSES
 
@@ -42,9 +43,9 @@ def ledger_bars(document: dict[str, Any]) -> Figure:
                 bar.set_hatch("///")
             if share >= 4:
                 ink = "black" if name in ("reserved", "rounding", "external", "free") else "white"
-                axes.text(
-                    start + share / 2, bar.get_y() + 0.4, f"{share:.1f}", ha="center", va="center", color=ink
-                )
+                plain = {"facecolor": COLOURS[name], "edgecolor": "none", "pad": 1.5}  # no hatching behind it
+                style: dict[str, Any] = {"ha": "center", "va": "center", "color": ink, "bbox": plain}
+                axes.text(start + share / 2, bar.get_y() + 0.4, f"{share:.1f}", **style)
         left += shares
     axes.set_yticks(places, [f"{run['allocator']}, {run['source']}" for run in runs])
     axes.invert_yaxis()

@@ -5,12 +5,11 @@ from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 
+from app.chrome_trace import ChromeTrace
 from sim import InputError, Run
 from sim.events import NullLog, Sink, Tee
 from sim.fleet import FleetRun
 from sim.stream import StreamLog, stream_to
-
-from app.chrome_trace import ChromeTrace
 
 STANDARD_OUTPUT = Path("-")
 AnyRun = Run | FleetRun

@@ -2,52 +2,59 @@
 
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
+
 from sim.ledger import CLASSES
 
 
 def runs_table(document: dict[str, Any]) -> Table:
-    """One row a run, and one a replica: what memory held on average, and what requests felt."""
-    trace = document["trace"]
-    table = Table(
-        title=f"{trace['name']}: {trace['requests']} requests. Memory in % of the pool, mean over busy time",
-        title_justify="left",
-        caption="waste = 1 - live / (pool - free); times are "
-        + ", ".join(sorted({f"{run['source']} runs: {run['clock']}" for run in document["runs"]})),
-        caption_justify="left",
-        pad_edge=False,
-        padding=(0, 1, 0, 0),
+    """One row a run, and one a replica: what memory held on average. Latencies are in JSON and HTML."""
+    trace, runs = document["trace"], document["runs"]
+    classes = [name for name in CLASSES if name != "cached" or any(run["ledger"]["cached"] for run in runs)]
+    table = _table(
+        f"{trace['name']}: {trace['requests']} requests; memory in % of the pool, mean over busy time"
     )
-    table.add_column("allocator", no_wrap=True)
-    table.add_column("source", no_wrap=True)
-    for heading in ("done", *CLASSES, "waste", "batch", "preempt", "TTFT p50", "tokens/s"):
+    table.caption = "waste = 1 - live / (pool - free), in %"
+    for heading in ("allocator", "source"):
+        table.add_column(heading, no_wrap=True)
+    for heading in ("finished", *classes, "waste", "batch", "preempted"):
         table.add_column(heading, justify="right", no_wrap=True)
-    for run in document["runs"]:
-        table.add_row(*_cells(run, run["allocator"]))
+    for run in runs:
+        table.add_row(*_cells(run, run["allocator"], classes))
         for replica in run.get("replicas", []):
-            table.add_row(*_cells(replica, f"  replica {replica['replica']}"))
+            table.add_row(*_cells(replica, f"  replica {replica['replica']}", classes))
     return table
 
 
-def _cells(run: dict[str, Any], name: str) -> list[str]:
+def _cells(run: dict[str, Any], name: str, classes: list[str]) -> list[str]:
     ledger, requests = run["ledger"], run["requests"]
-    ttft = run["latency"]["ttft"]["p50"]
     return [
         name,
         run["source"],
         f"{requests['finished']}/{requests['arrived']}",
-        *(f"{100 * ledger[name] / (ledger['pool'] or 1):.1f}" for name in CLASSES),
-        f"{run['waste_percent']:.1f} %",
+        *(f"{100 * ledger[name] / (ledger['pool'] or 1):.1f}" for name in classes),
+        f"{run['waste_percent']:.1f}",
         f"{run['batch']['mean']:.1f}",
         str(run["preemptions"]),
-        "-" if ttft is None else f"{ttft:.3g} s",
-        f"{run['throughput']['tokens_per_s']:.4g}",
     ]
+
+
+def _table(title: str) -> Table:
+    return Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        caption_justify="left",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
 
 
 def agreement_table(agreement: list[dict[str, Any]]) -> Table:
     """Simulated against measured, one row an allocator."""
-    table = Table(title="simulated against measured", title_justify="left")
+    table = _table("simulated against measured, at every step")
     for heading in ("allocator", "steps", "block tables", "largest ledger difference", "first difference"):
         table.add_column(heading)
     for row in agreement:

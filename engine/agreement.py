@@ -4,11 +4,12 @@ The simulated side is rebuilt from its event log alone; the measured side is wha
 """
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from engine.measure import MeasuredRun
+from engine.measure import EngineFault, MeasuredRun
 from engine.probe import Observation
 from sim.ledger import CLASSES
 from sim.replay import State
@@ -23,30 +24,42 @@ def agreement(simulated: Run, measured: MeasuredRun) -> dict[str, Any]:
     Compared at every step: block tables, the ledger's classes, and which slots hold keys and values.
     At the end, every slot must be free again on both sides.
     """
-    differences: list[Difference] = []
+    entry = compare_steps(simulated, measured.observations)
+    ends = compare_ends(simulated, measured)
+    if entry["first_difference"] is None:
+        step = entry["steps_compared"] + 1
+        entry["first_difference"] = next(({"step": step, "what": what} for what in ends), None)
+    return {**entry, "time_error_percent": time_error_percent(measured)}
+
+
+def disagreement(simulated: Run, fault: EngineFault) -> dict[str, Any]:
+    """The entry of a run in which the engine stopped: what differed before that, or the stop itself."""
+    entry = compare_steps(simulated, fault.observations)
+    stop = {"step": fault.step, "what": str(fault)}
+    return {**entry, "first_difference": entry["first_difference"] or stop, "time_error_percent": None}
+
+
+def compare_steps(simulated: Run, observations: list[Observation]) -> dict[str, Any]:
+    """What the two sides' common steps have in common, and the first difference."""
+    first: Difference | None = None
     tables_identical = True
     largest = num_compared = 0
     block_size = simulated.config.block_size
-    for state, observation in zip(simulated.replay.states(), measured.observations, strict=False):
+    for state, observation in zip(simulated.replay.states(), observations, strict=False):
         num_compared += 1
         in_tables = list(compare_tables(state, observation))
         tables_identical = tables_identical and not in_tables
         largest = max(largest, ledger_distance(state, observation))
-        if not differences:
-            found = [
-                *in_tables,
-                *compare_memory(state, observation, block_size),
-                *compare_ledgers(state, observation),
-            ]
-            differences += [{"step": state.step, "what": what} for what in found]
-    differences += [{"step": num_compared + 1, "what": what} for what in compare_ends(simulated, measured)]
+        if first is None:
+            in_memory = compare_memory(state, observation, block_size)
+            found = chain(in_tables, in_memory, compare_ledgers(state, observation))
+            first = next(({"step": state.step, "what": what} for what in found), None)
     return {
         "allocator": simulated.config.allocator,
         "steps_compared": num_compared,
         "block_tables_identical": tables_identical,
         "ledger_max_abs_diff_slots": largest,
-        "first_difference": differences[0] if differences else None,
-        "time_error_percent": time_error_percent(measured),
+        "first_difference": first,
     }
 
 
@@ -75,7 +88,7 @@ def compare_memory(state: State, observation: Observation, block_size: int) -> I
     if not faults.are_none:
         yield (
             f"{faults.torn} slots written in part, {faults.stray} written that nobody holds, "
-            f"{faults.gaps} out of line, {faults.shared} with two owners; the first is slot {faults.first_slot}"
+            f"{faults.gaps} out of line, {faults.shared} with two owners; the first is {faults.first_slot}"
         )
 
 
@@ -114,9 +127,10 @@ def compare_ends(simulated: Run, measured: MeasuredRun) -> Iterator[str]:
 def time_error_percent(measured: MeasuredRun) -> float | None:
     """How much the timing model's step times differ from the clock's, in percent of the clock's.
 
-    None when the clock itself drove the schedule. Negative: the model is too fast.
+    None when the clock itself drove the schedule, or when the model only counts steps (`unit`).
+    Negative: the model is too fast.
     """
-    if measured.clock == "measured":
+    if measured.clock == "measured" or measured.config.timing == "unit":
         return None
     modelled = float(measured.series.column("duration").sum())
     clocked = sum(measured.measured_seconds)

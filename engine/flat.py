@@ -1,10 +1,13 @@
 """A batch as flat tensors: what the scheduler decided, in the form that the model and the kernels read.
 
-    sequences   decodes first, then prefill chunks, each in the batch's order     S, of which `num_decodes` decodes
-    tokens      those of sequence 0, then of sequence 1, ...                      T
+    S sequences   decodes first, then prefill chunks, each kind in the batch's order
+    T tokens      those of sequence 0, then those of sequence 1, ...
+
+All is built with one pass over the batch's chunks and moved to the device in one transfer.
 """
 
-from collections.abc import Mapping, Sequence as Items
+from collections.abc import Mapping
+from collections.abc import Sequence as Items
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,7 +29,7 @@ class FlatBatch:
     sequence_of: Tensor  # int64 [T], 0 to S - 1
     rows: Tensor  # int64 [S], the sequence's row in the pool's table
     seq_lens: Tensor  # int32 [S], tokens in the cache after this step's writes
-    prefill_starts: Tensor  # int32 [S - num_decodes + 1], first token of each prefill, counted from the first one's
+    prefill_starts: Tensor  # int32 [S - num_decodes + 1], tokens before each prefill chunk; the last is all
     emitting: Tensor  # int64 [E], tokens after which something is emitted
 
     @property
@@ -36,7 +39,10 @@ class FlatBatch:
 
 
 def flatten(
-    chunks: Items[Chunk], tokens: Mapping[str, NDArray[np.int64]], rows: Mapping[str, int], device: torch.device
+    chunks: Items[Chunk],
+    tokens: Mapping[str, NDArray[np.int64]],
+    rows: Mapping[str, int],
+    device: torch.device,
 ) -> FlatBatch:
     """`tokens` holds all tokens known of each request, `rows` its row in the pool's table."""
     decodes = [chunk for chunk in chunks if not chunk.is_prefill]

@@ -60,6 +60,7 @@ class LlamaModel:
 
     @property
     def num_weight_bytes(self) -> int:
+        """Bytes of all weights; the tables of sines and cosines are not among them."""
         tensors = [self.embedding, self.final_norm, self.lm_head]
         for layer in self.layers:
             tensors += [getattr(layer, name) for name in Layer.__slots__]

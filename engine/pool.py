@@ -6,8 +6,8 @@ a copy moves it in one piece:
     storage [num_blocks, num_layers, 2, block_size, HKV, D]
     keys(layer), values(layer)  are views [num_blocks, block_size, HKV, D], whose blocks lie far apart
 
-Tables hold one row per sequence, EMPTY where no block is. They follow the `alloc` and `free` events
-and are never rebuilt, so a step costs what changed in it, not what is held.
+A table has one row per sequence, EMPTY where no block is. Rows follow the `alloc` and `free` events
+and are never rebuilt: a step costs what changed in it, not what is held.
 """
 
 from dataclasses import dataclass, field
@@ -17,13 +17,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from engine.attention import paged_attention, paged_prefill, write_kv
+from engine.attend import StepAttend
+from engine.attention import paged_attention, paged_prefill, swap_blocks, write_kv
 from engine.flat import FlatBatch, to_device
-from engine.sentinel import as_bits, is_written, new_pool
+from engine.probe import EMPTY, Holdings
+from engine.sentinel import fill, new_pool, scan_vectors
 from sim.events import Event
 from sim.models import ModelSpec
-
-EMPTY = -1
+from sim.replay import BlockTable
 
 
 @dataclass(slots=True)
@@ -45,144 +46,137 @@ class PagedPool:
         block_size: int,
         num_host_blocks: int,
         max_rows: int,
-        max_blocks_per_row: int,
+        max_len: int,
         dtype: torch.dtype,
         device: torch.device,
     ) -> None:
         block_shape = (spec.num_layers, 2, block_size, spec.num_kv_heads, spec.head_dim)
         self.block_size = block_size
         self.num_slots = num_blocks * block_size
+        self.dtype = dtype
         self.device = device
         self.storage = new_pool((num_blocks, *block_shape), dtype, device)
-        is_cuda = device.type == "cuda"
-        self.host = new_pool((num_host_blocks, *block_shape), dtype, torch.device("cpu"), pinned=is_cuda)
-        self.tables = torch.full((max_rows, max_blocks_per_row), EMPTY, dtype=torch.int32, device=device)
-        self.rows: dict[str, Row] = {}
+        is_pinned = device.type == "cuda"
+        self.host = new_pool((num_host_blocks, *block_shape), dtype, torch.device("cpu"), pinned=is_pinned)
+        max_blocks = -(-max_len // block_size)
+        self.tables = torch.full((max_rows, max_blocks), EMPTY, dtype=torch.int32, device=device)
+        self._rows: dict[str, Row] = {}
         self._free_rows = list(range(max_rows - 1, -1, -1))
         self._changed: dict[tuple[int, int], int] = {}  # (row, column) -> block, not yet in `tables`
 
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of all slots on the device."""
+        return self.storage.nbytes
+
     def keys(self, layer: int) -> Tensor:
+        """A view [num_blocks, block_size, HKV, D]."""
         return self.storage[:, layer, 0]
 
     def values(self, layer: int) -> Tensor:
+        """A view [num_blocks, block_size, HKV, D]."""
         return self.storage[:, layer, 1]
 
-    def row_of(self) -> dict[str, int]:
+    @property
+    def rows(self) -> dict[str, int]:
         """The table row of every request that holds blocks."""
-        return {request: row.index for request, row in self.rows.items()}
+        return {request: row.index for request, row in self._rows.items()}
 
-    # The four memory events. The executor calls them in the log's order.
-
-    def alloc(self, event: Event) -> None:
+    def alloc(self, request: str, event: Event) -> None:
         """Appends blocks to the request's row."""
-        assert event.request is not None
-        row = self.rows.get(event.request)
-        if row is None:
-            row = self.rows[event.request] = Row(self._free_rows.pop())
+        if request not in self._rows:
+            self._rows[request] = Row(self._free_rows.pop())
+        row = self._rows[request]
         for block in event.changes["blocks"]:
             self._changed[row.index, len(row.blocks)] = block
             row.blocks.append(block)
 
-    def free(self, event: Event) -> None:
-        """Empties the request's row and fills its blocks with the sentinel."""
-        assert event.request is not None
-        row = self.rows.pop(event.request)
-        blocks = event.changes["blocks"]
-        assert sorted(blocks) == sorted(row.blocks), f"{event.request} frees {blocks}, its row holds {row.blocks}"
-        self._changed.update({(row.index, column): EMPTY for column in range(len(row.blocks))})
-        self._free_rows.append(row.index)
-        if blocks:
-            bits, code = as_bits(self.storage)
-            bits.index_fill_(0, self._ids(blocks), code)
+    def free(self, request: str, event: Event) -> None:
+        """Takes blocks out of the request's row and fills them with the sentinel."""
+        row, blocks = self._rows[request], event.changes["blocks"]
+        assert set(blocks) <= set(row.blocks), f"{request} frees {blocks}, its row holds {row.blocks}"
+        left = [block for block in row.blocks if block not in set(blocks)]
+        columns = [*left, *[EMPTY] * (len(row.blocks) - len(left))]
+        self._changed.update({(row.index, column): block for column, block in enumerate(columns)})
+        row.blocks = left
+        if not left:
+            del self._rows[request]
+            self._free_rows.append(row.index)
+        fill(self.storage, torch.tensor(blocks, dtype=torch.int64, device=self.device))
 
     def swap_out(self, event: Event) -> None:
         """Copies blocks to host memory."""
-        blocks, host_blocks = self._ids(event.changes["blocks"]), torch.tensor(event.changes["host_blocks"])
-        self.host[host_blocks] = self.storage[blocks].to("cpu")
+        pairs = torch.tensor([event.changes["blocks"], event.changes["host_blocks"]], dtype=torch.int64).T
+        swap_blocks([self.storage], [self.host], pairs)
 
     def swap_in(self, event: Event) -> None:
-        """Copies blocks back and fills the host's with the sentinel."""
-        blocks, host_blocks = self._ids(event.changes["blocks"]), torch.tensor(event.changes["host_blocks"])
-        self.storage[blocks] = self.host[host_blocks].to(self.device)
-        bits, code = as_bits(self.host)
-        bits.index_fill_(0, host_blocks, code)
+        """Copies blocks back, and fills the host's with the sentinel."""
+        pairs = torch.tensor([event.changes["host_blocks"], event.changes["blocks"]], dtype=torch.int64).T
+        swap_blocks([self.host], [self.storage], pairs)
+        fill(self.host, pairs[:, 0])
 
-    def flush_tables(self) -> None:
-        """Writes what changed since the last call into the block-table tensor, in one transfer."""
+    def flush(self) -> None:
+        """Brings the block-table tensor up to date, in one transfer."""
         if not self._changed:
             return
         where = np.array(list(self._changed), dtype=np.int64)  # [changes, 2]
-        blocks = np.fromiter(self._changed.values(), np.int64, len(self._changed))
+        blocks = np.array(list(self._changed.values()), dtype=np.int64)
         rows, columns, values = to_device([where[:, 0], where[:, 1], blocks], self.device)
         self.tables[rows, columns] = values.int()
         self._changed.clear()
 
     def bind(self, batch: FlatBatch, backend: str) -> "PagedAttend":
-        """The cache as one step's attention sees it."""
+        """The pool as one step's attention sees it."""
         return PagedAttend(self, batch, backend)
 
-    # What the probe reads: memory and tables as they are, no books.
+    def scan(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """See `Observable.scan`."""
+        return scan_vectors(self.storage, slot_dims=(0, 3))  # [num_blocks, num_layers, 2, block_size, HKV, D]
 
-    def written(self) -> Tensor:
-        """bool [num_layers, 2, num_slots, HKV]: whether a head's vector was written, by its first element."""
-        first = is_written(self.storage[..., 0])  # [num_blocks, num_layers, 2, block_size, HKV]
-        return first.permute(1, 2, 0, 3, 4).flatten(2, 3)
-
-    def owners(self) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
-        """From the block-table tensor: each slot's row (EMPTY if none), its position there, and the
-        slots that each row reserves (for a paged pool all that it holds)."""
+    def holdings(self) -> Holdings:
+        """Who holds each slot, from the table tensor."""
         tables = self.tables.cpu().numpy()
         rows, columns = np.nonzero(tables != EMPTY)
         blocks = tables[rows, columns]
-        owner = np.full((self.num_slots // self.block_size, self.block_size), EMPTY, dtype=np.int32)
+        owner = np.full((self.num_slots // self.block_size, self.block_size), EMPTY, dtype=np.int64)
         position = np.zeros_like(owner)
         owner[blocks] = rows[:, None]
         position[blocks] = columns[:, None] * self.block_size + np.arange(self.block_size)
         num_reserved = (tables != EMPTY).sum(axis=1) * self.block_size
-        return owner.ravel(), position.ravel(), num_reserved
+        num_shared = len(blocks) - len(np.unique(blocks))
+        return Holdings(owner.ravel(), position.ravel(), num_reserved, num_shared)
 
-    def block_tables(self) -> dict[str, list[int]]:
-        """Every request's row, read back from the tensor."""
+    def block_tables(self) -> dict[str, BlockTable]:
+        """Each request's row, read back from the table tensor."""
         tables = self.tables.cpu().numpy()
-        return {
-            request: [int(block) for block in tables[row.index] if block != EMPTY]
-            for request, row in self.rows.items()
-        }
-
-    def _ids(self, blocks: list[int]) -> Tensor:
-        return torch.tensor(blocks, dtype=torch.int64, device=self.device)
+        return {request: tables[row][tables[row] != EMPTY].tolist() for request, row in self.rows.items()}
 
 
-class PagedAttend:
-    """Writes and reads the pool through one step's block tables."""
+class PagedAttend(StepAttend):
+    """Writes and reads a paged pool through the block tables of one step."""
 
     def __init__(self, pool: PagedPool, batch: FlatBatch, backend: str) -> None:
+        super().__init__(batch, pool.dtype)
         self._pool = pool
-        self._batch = batch
         self._backend = backend
         self._tables = pool.tables[batch.rows]  # int32 [S, max_blocks]
-        self._slots = self._slot_mapping()
-
-    def _slot_mapping(self) -> Tensor:
-        """The slot of each token, int64 [T], looked up in the block tables."""
-        batch, size = self._batch, self._pool.block_size
+        size = pool.block_size
         blocks = self._tables[batch.sequence_of, batch.positions // size].long()
-        return blocks * size + batch.positions % size
+        self._slots = blocks * size + batch.positions % size  # int64 [T]
 
-    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        batch, backend = self._batch, self._backend
+    def store(self, layer: int, key: Tensor, value: Tensor) -> None:
+        """Writes the keys and values of all tokens of the step."""
         keys, values = self._pool.keys(layer), self._pool.values(layer)
-        dtype = keys.dtype
-        write_kv(key.to(dtype), value.to(dtype), keys, values, self._slots, backend=backend)
-        query = query.to(dtype)
-        out = torch.empty_like(query)
-        n = batch.num_decodes
-        if n > 0:
-            out[:n] = paged_attention(
-                query[:n], keys, values, self._tables[:n], batch.seq_lens[:n], backend=backend
-            )
-        if n < len(query):
-            out[n:] = paged_prefill(
-                query[n:], keys, values, self._tables[n:], batch.seq_lens[n:], batch.prefill_starts, backend=backend
-            )
-        return out.to(key.dtype)
+        write_kv(key, value, keys, values, self._slots)
+
+    def decode(self, layer: int, query: Tensor, out: Tensor) -> None:
+        """Attention of the decodes, one query each, into `out`."""
+        keys, values, n = self._pool.keys(layer), self._pool.values(layer), self.batch.num_decodes
+        tables, seq_lens = self._tables[:n], self.batch.seq_lens[:n]
+        paged_attention(query, keys, values, tables, seq_lens, out=out, backend=self._backend)
+
+    def prefill(self, layer: int, query: Tensor, out: Tensor) -> None:
+        """Attention of the prefill chunks, into `out`."""
+        keys, values, n = self._pool.keys(layer), self._pool.values(layer), self.batch.num_decodes
+        tables, seq_lens, starts = self._tables[n:], self.batch.seq_lens[n:], self.batch.prefill_starts
+        paged_prefill(query, keys, values, tables, seq_lens, starts, out=out, backend=self._backend)

@@ -2,11 +2,13 @@
 
 The codes are *signaling* NaNs. Any arithmetic on one, and any conversion between floating types,
 turns it into a quiet NaN with other bits, so no kernel can compute these bits; only a fill or a plain
-copy puts them into memory. Compared as integers, an ordinary NaN that a kernel does
-produce is not mistaken for them: it counts as written.
+copy puts them into memory. Compared as integers, an ordinary NaN that a kernel does produce is not
+mistaken for them: it counts as written.
 """
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 #                  sign | exponent, all ones | mantissa: top bit 0 (signaling), not all 0
@@ -17,19 +19,36 @@ SENTINELS: dict[torch.dtype, tuple[torch.dtype, int]] = {
 }
 
 
-def as_bits(pool: Tensor) -> tuple[Tensor, int]:
-    """An integer view of the same memory, and the sentinel's code in it."""
-    bits_dtype, code = SENTINELS[pool.dtype]
-    return pool.view(bits_dtype), code
-
-
-def new_pool(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, *, pinned: bool = False) -> Tensor:
+def new_pool(
+    shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, *, pinned: bool = False
+) -> Tensor:
     """A tensor of `shape` in which every element is the sentinel."""
-    bits_dtype, code = SENTINELS[dtype]
-    return torch.full(shape, code, dtype=bits_dtype, device=device, pin_memory=pinned).view(dtype)
+    bits, code = SENTINELS[dtype]
+    return torch.full(shape, code, dtype=bits, device=device, pin_memory=pinned).view(dtype)
+
+
+def fill(pool: Tensor, indices: Tensor) -> None:
+    """Fills `pool[indices]` with the sentinel; `indices` is int64 along the first dimension."""
+    bits, code = SENTINELS[pool.dtype]
+    pool.view(bits).index_fill_(0, indices, code)
 
 
 def is_written(pool: Tensor) -> Tensor:
     """A boolean of the same shape: True where the bits are not the sentinel's."""
-    bits, code = as_bits(pool)
-    return bits != code
+    bits, code = SENTINELS[pool.dtype]
+    return pool.view(bits) != code
+
+
+def scan_vectors(pool: Tensor, slot_dims: tuple[int, ...]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which slots are written, and which are torn: bool [num_slots] each, reduced on the pool's device.
+
+    `slot_dims` are the dimensions that together number the slots; the last dimension is a head's vector,
+    of which one element is read. A slot is written when its first vector is, torn when only some are.
+    """
+    written = is_written(pool[..., 0])
+    others = tuple(dim for dim in range(written.dim()) if dim not in slot_dims)
+    num_vectors = written.sum(dim=others, dtype=torch.int32)  # of each slot
+    first = written[tuple(slice(None) if dim in slot_dims else 0 for dim in range(written.dim()))]
+    all_vectors = written.numel() // num_vectors.numel()
+    is_torn = (num_vectors > 0) & (num_vectors < all_vectors)
+    return first.flatten().cpu().numpy(), is_torn.flatten().cpu().numpy()

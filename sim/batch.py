@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from sim.horizon import Horizon, KeepAll, num_pairs, num_read
 from sim.request import Sequence, SequenceGroup
 
 
@@ -11,8 +12,8 @@ class Chunk:
     """`num_tokens` consecutive tokens of one sequence, starting at position `start`.
 
     The step stores their keys and values in slots that are reserved already. A decode is a chunk of one
-    token. `emits` says whether the step ends with a new token: a prefill chunk that leaves some of
-    its input for later emits none.
+    token and, when it speculates, `num_drafts` more. `emits` says whether the step ends with a new token:
+    a prefill chunk that leaves some of its input for later emits none.
     """
 
     group: SequenceGroup
@@ -21,10 +22,11 @@ class Chunk:
     num_tokens: int
     is_prefill: bool
     emits: bool
+    num_drafts: int = 0
 
     @property
     def context(self) -> int:
-        """Tokens in the cache once the chunk is stored: what its last query attends to."""
+        """Tokens of the sequence that precede or belong to the chunk: its last query is at `context - 1`."""
         return self.start + self.num_tokens
 
 
@@ -42,7 +44,9 @@ class Batch:
     decodes: list[Sequence] = field(default_factory=list[Sequence])
     num_tokens: int = 0  # of all of them; kept, because the scheduler asks before each chunk
     num_swapped_blocks: int = 0  # out and in
-    num_copied_tokens: int = 0
+    num_copied_tokens: int = 0  # from one sequence to another, since the batch before
+    num_moved_tokens: int = 0  # of one sequence, to another place
+    horizon: Horizon = field(default_factory=KeepAll)
     _decode_context: int = 0  # tokens that attention reads for `decodes`
 
     def add(self, chunk: Chunk) -> None:
@@ -69,13 +73,19 @@ class Batch:
     @property
     def num_context_tokens(self) -> int:
         """Tokens whose keys and values attention reads, over all chunks."""
-        return self._decode_context + sum(chunk.context for chunk in self.chunks)
+        if self.horizon.is_total:
+            return self._decode_context + sum(chunk.context for chunk in self.chunks)
+        return sum(
+            num_read(self.horizon, chunk.start, chunk.num_tokens, is_prefill=chunk.is_prefill)
+            for chunk in self.chunks
+        )
 
     @property
     def num_attention_pairs(self) -> int:
-        """(query, key) pairs under the causal mask, over all chunks."""
+        """(query, key) pairs under the causal mask and the horizon, over all chunks."""
         return self._decode_context + sum(
-            c.num_tokens * c.start + c.num_tokens * (c.num_tokens + 1) // 2 for c in self.chunks
+            num_pairs(self.horizon, chunk.start, chunk.num_tokens, is_prefill=chunk.is_prefill)
+            for chunk in self.chunks
         )
 
 

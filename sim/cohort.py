@@ -19,7 +19,8 @@ from sim.trace import Trace
 HARMLESS = frozenset({
     "allocator", "placement", "pool_tokens", "pool_blocks", "memory", "block_size", "max_len", "model",
     "kv_dtype", "hardware", "batching", "step_rule", "max_seqs", "max_batch_tokens", "chunked_prefill",
-    "watermark", "preempt", "swap_blocks", "victim", "timing", "seed", "tensor_parallel",
+    "watermark", "preempt", "swap_blocks", "victim", "link", "compaction", "table", "timing", "seed",
+    "tensor_parallel",
 })  # fmt: skip
 
 
@@ -63,6 +64,12 @@ class CohortScheduler(Scheduler):
         for sequence in batch.decodes:
             sequence.stored += 1
             sequence.emitted += 1
+            if sequence.stored > sequence.most_stored:
+                sequence.most_stored = sequence.stored
+        work, num_decodes = self.work, len(batch.decodes)
+        work.computed += num_decodes
+        work.decodes += num_decodes
+        work.emitted_by_decodes += num_decodes
         self._log.decodes(batch.decodes)
         super().advance(batch)
 
@@ -72,11 +79,13 @@ class CohortScheduler(Scheduler):
         sequences = [group.sequences[0] for group in self.running]
         requests = [group.request for group in self.running]
         tables, size = self.allocator.tables, self.allocator.block_size
-        held = [len(tables[sequence]) * size for sequence in sequences]
+        num_blocks = [len(tables[sequence]) for sequence in sequences]
         final = [request.prompt + request.output - 1 for request in requests]
         live = sum([sequence.stored for sequence in sequences])
-        filled = sum(map(min, held, final))
-        return Usage(live=live, reserved=filled - live, internal=sum(held) - filled)
+        filled = sum(map(min, [count * size for count in num_blocks], final))
+        total = sum(num_blocks)
+        internal = total * size - filled
+        return Usage(live=live, reserved=filled - live, internal=internal, blocks=total, table_entries=total)
 
     def _num_seqs(self) -> int:
         return len(self.running)

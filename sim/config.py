@@ -1,51 +1,66 @@
 """Every dial of a run, in one frozen object. The command line and the app's sidebar are made from it."""
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, fields
+import os
+from dataclasses import Field, asdict, dataclass, fields
 from typing import Any
 
-from sim.alloc import (
-    ALLOCATORS,
-    PLACEMENTS,
-    RESERVATIONS,
-    ContiguousAllocator,
-    KVAllocator,
-    PagedAllocator,
-)
-from sim.cache import PREFIX_CACHES
+from sim.alloc import ALLOCATORS, BLOCKED, PLACEMENTS, KVAllocator
+from sim.cache import EVICTIONS, PREFIX_CACHES
+from sim.choices import BATCHING, COMPACTION, PREEMPT, STEP_RULES, TABLES, TIMINGS
+from sim.combinations import refuse_bad_pairs
+from sim.dials import check_type, dial, flag, words
 from sim.errors import InputError, unknown_name
 from sim.events import Sink
 from sim.hardware import HARDWARE
-from sim.models import KV_DTYPES, MODELS, ModelSpec, get_model, parse_bytes
+from sim.horizon import HeavyHitters, Horizon, KeepAll, SlidingWindow
+from sim.make import make_allocator
+from sim.models import KV_DTYPES, MODELS, ModelSpec, get_model, parse_bytes, parse_rate
 from sim.parallel import shard
+from sim.refusals import refuse_combinations
+from sim.scopes import APPLIES_TO, applies
 from sim.victims import VICTIMS
 
 AT_LEAST_ONE = (
     "block_size", "max_len", "max_seqs", "pool_tokens", "pool_blocks", "max_batch_tokens", "tensor_parallel",
+    "window", "keep_recent",
 )  # fmt: skip
 PAPER_POOL_TOKENS = 15_728  # OPT-13B on an A100-40GB, paper Table 1: 15.7K slots, 983 blocks of 16
-
-
-def dial(default: Any, help: str, *, choices: Callable[[], list[str]] | None = None, unit: str = "") -> Any:
-    """A config field with what the command line and the sidebar need to show it."""
-    return field(default=default, metadata={"help": help, "choices": choices, "unit": unit})
+USUAL_ACCEPTANCE = 0.7
+MAX_SLOTS = 2**31 - 1  # means are exact up to here (`sim.series`)
+MAX_BLOCKS = 2**25  # the free list and the reference counts of so many take 1.5 GB
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Config:
     """How memory is managed, requests are batched and time is modelled.
 
-    Raises InputError, with the value and the remedy, for anything that cannot work.
+    Raises InputError, with the value and the remedy, for anything that cannot work or would do nothing.
     """
 
     allocator: str = dial("paged", "who decides where keys and values go", choices=lambda: list(ALLOCATORS))
-    placement: str = dial("buddy", "where a contiguous range goes", choices=lambda: list(PLACEMENTS))
+    placement: str | None = dial(
+        None, "where a contiguous range goes; if not given, buddy", choices=lambda: list(PLACEMENTS)
+    )
     pool_tokens: int | None = dial(None, "size of the KV pool", unit="slots")
     pool_blocks: int | None = dial(None, "size of the KV pool in blocks of --block-size", unit="blocks")
     memory: str | None = dial(
         None, "device memory; what the model's weights leave becomes the pool", unit="12GiB"
     )
     block_size: int = dial(16, "tokens in a block", unit="tokens")
+    large_block_size: int = dial(128, "tokens in a large block of --allocator mixed", unit="tokens")
+    growth: str = dial(
+        "double", "how a range of --allocator grow gets longer: double, or by so many slots at a time"
+    )
+    size_classes: str = dial(
+        "pow2", "size classes of --allocator slab: powers of two from --block-size on, or such as 64,512,2048"
+    )
+    page_size: str = dial(
+        "2MiB", "page of --allocator virtual, in each layer's K and V (GPUs have 64KiB to 2MiB)", unit="bytes"
+    )
+    compaction: str = dial(
+        "off", "whether contiguous ranges move together to make room", choices=lambda: list(COMPACTION)
+    )
+    table: str = dial("flat", "how block tables are kept, for their bytes", choices=lambda: list(TABLES))
     max_len: int = dial(2048, "longest sequence the server accepts", unit="tokens")
     model: str = dial(
         "opt-13b", "model whose KV bytes and step times are meant", choices=lambda: list(MODELS)
@@ -71,6 +86,24 @@ class Config:
     prefix_cache: str = dial(
         "off", "how finished blocks are found again", choices=lambda: ["off", *PREFIX_CACHES]
     )
+    eviction: str | None = dial(
+        None, "which cached block goes first; if not given, lru", choices=lambda: list(EVICTIONS)
+    )
+    window: int | None = dial(
+        None, "sliding window: a query reads the last W tokens, its own included", unit="W"
+    )
+    sinks: int | None = dial(None, "attention sinks: --window also reads the first S tokens", unit="S")
+    keep_recent: int | None = dial(
+        None, "heavy hitters: a query reads the last R tokens and --keep-heavy older ones", unit="R"
+    )
+    keep_heavy: int | None = dial(None, "older tokens that --keep-recent keeps: the heaviest H", unit="H")
+    speculate: int = dial(0, "speculative decoding: drafts of a decode step", unit="K")
+    accept: float | None = dial(
+        None, "chance that a draft is right if those before it are; if not given, 0.7", unit="0..1"
+    )
+    link: str | None = dial(
+        None, "bandwidth to host memory, each way; if not given, the hardware's", unit="25GB/s"
+    )
     timing: str = dial(
         "roofline", "how long a step takes: unit (1 s), roofline, or a FILE from a calibration"
     )
@@ -78,20 +111,40 @@ class Config:
 
     def __post_init__(self) -> None:
         for item in fields(self):
-            choices = item.metadata["choices"]
-            if choices and getattr(self, item.name) not in choices():
-                raise unknown_name(item.name.replace("_", " "), str(getattr(self, item.name)), choices())
+            self._check_dial(item)
+        if self.placement is None and applies("placement", self.allocator):
+            object.__setattr__(self, "placement", "buddy")
+        self._check_timing()
         self._check_counts()
         self._check_combinations()
         assert self.rank_spec  # raises where the heads cannot be dealt out
-        if self.num_pool_tokens < 1 or (self.allocator == "paged" and self.num_pool_blocks < 1):
+        refuse_bad_pairs(self)
+        self._check_pool()
+
+    def _check_dial(self, item: Field[Any]) -> None:
+        """Its type, its choices, and that the allocator has a use for it."""
+        value: Any = getattr(self, item.name)
+        choices = item.metadata["choices"]
+        if value is None and item.default is None:
+            return
+        check_type(item, value)
+        if choices and value not in choices():
+            raise unknown_name(words(item), str(value), choices())
+        if value != item.default and not applies(item.name, self.allocator):
+            scope = APPLIES_TO[item.name]
             raise InputError(
-                f"pool of {self.num_pool_tokens} tokens: smaller than one block of {self.block_size}; "
-                "give a larger pool or a smaller --block-size"
+                f"{flag(item.name)} {value} with --allocator {self.allocator}: {scope.why}; "
+                f"drop it, or use --allocator {' or '.join(scope.allocators)}"
             )
 
+    def _check_timing(self) -> None:
+        if self.timing in TIMINGS or (os.path.exists(self.timing) and not os.path.isdir(self.timing)):
+            return
+        raise InputError(f"{unknown_name('timing', self.timing, TIMINGS)}, or a FILE that exists")
+
     def _check_counts(self) -> None:
-        for name, least in [*((name, 1) for name in AT_LEAST_ONE), ("swap_blocks", 0)]:
+        at_least_zero = ("swap_blocks", "sinks", "keep_heavy", "speculate")
+        for name, least in [*((name, 1) for name in AT_LEAST_ONE), *((name, 0) for name in at_least_zero)]:
             value = getattr(self, name)
             if value is not None and value < least:
                 usual = " (16 is usual)" if name == "block_size" else ""
@@ -100,21 +153,44 @@ class Config:
             raise InputError(
                 f"watermark {self.watermark}: a share of the pool, at least 0 and below 1 (0.01 is usual)"
             )
+        if self.accept is not None and not 0.0 <= self.accept <= 1.0:
+            raise InputError(f"accept {self.accept}: a probability, from 0 to 1 (0.7 is usual)")
+        if self.link is not None:
+            parse_rate(self.link)
 
     def _check_combinations(self) -> None:
         given = [name for name in ("pool_tokens", "pool_blocks", "memory") if getattr(self, name) is not None]
         if len(given) > 1:
-            options = " and ".join("--" + name.replace("_", "-") for name in given)
+            options = " and ".join(flag(name) for name in given)
             raise InputError(f"{options}: each sets the size of the pool; give one of them")
         if self.step_rule == "prefill-first" and self.chunked_prefill:
             raise InputError(
-                "--step-rule prefill-first with --chunked-prefill: chunks exist to share a step with decodes, "
-                "which prefill-first forbids; drop one of them"
+                "--step-rule prefill-first with --chunked-prefill: chunks exist to share a step with "
+                "decodes, which prefill-first forbids; drop one of them"
             )
         if self.swap_blocks is not None and self.preempt != "swap":
             raise InputError(
                 "--swap-blocks without --preempt swap: recompute uses no host memory; add --preempt swap"
             )
+        refuse_combinations(self)
+
+    def _check_pool(self) -> None:
+        num_tokens, is_paged = self.num_pool_tokens, self.allocator in BLOCKED
+        if self.num_slots < 1:
+            unit, name = ("page", "--page-size") if self.allocator == "virtual" else ("block", "--block-size")
+            raise InputError(
+                f"pool of {num_tokens} tokens: smaller than one {unit} of {self.slots_per_block}; "
+                f"give a larger pool or a smaller {name}"
+            )
+        if num_tokens > MAX_SLOTS:
+            raise InputError(
+                f"pool of {num_tokens} tokens: at most {MAX_SLOTS} are counted exactly; give a smaller pool"
+            )
+        for what, count in (("pool", self.num_pool_blocks), ("host memory", self.num_host_blocks)):
+            if is_paged and count > MAX_BLOCKS:
+                raise InputError(
+                    f"{what} of {count} blocks: at most {MAX_BLOCKS}; give fewer, or a larger --block-size"
+                )
 
     @property
     def spec(self) -> ModelSpec:
@@ -154,21 +230,46 @@ class Config:
             return 0
         return self.num_pool_blocks if self.swap_blocks is None else self.swap_blocks
 
+    @property
+    def acceptance(self) -> float:
+        """Chance that a draft is right if those before it are."""
+        return USUAL_ACCEPTANCE if self.accept is None else self.accept
+
+    @property
+    def horizon(self) -> Horizon:
+        """Which stored tokens later queries still read."""
+        if self.window is not None:
+            return SlidingWindow(self.window, self.sinks or 0)
+        if self.keep_recent is not None:
+            return HeavyHitters(self.keep_recent, self.keep_heavy or 0, self.seed)
+        return KeepAll()
+
+    @property
+    def page_tokens(self) -> int:
+        """Tokens of which a page holds one layer's K (or V), whole ones only."""
+        return parse_bytes(self.page_size) // self.spec.kv_bytes_per_tensor(self.kv_dtype)
+
+    @property
+    def num_pool_pages(self) -> int:
+        """Whole pages of the pool, one in every tensor."""
+        pool_bytes = self.num_pool_tokens * self.spec.kv_bytes_per_token(self.kv_dtype)
+        return pool_bytes // (self.spec.num_kv_tensors * parse_bytes(self.page_size))
+
+    @property
+    def slots_per_block(self) -> int | None:
+        """Slots of an entry of a block table; None where a sequence holds a range of any length."""
+        if self.allocator in BLOCKED:
+            return self.block_size
+        return self.page_tokens if self.allocator == "virtual" else None
+
+    @property
+    def pool_bytes(self) -> int:
+        """Bytes of the slots that sequences can hold."""
+        return self.num_slots * self.spec.kv_bytes_per_token(self.kv_dtype)
+
     def make_allocator(self, log: Sink) -> KVAllocator:
         """The allocator that this config names, with an empty pool."""
-        if self.allocator in RESERVATIONS:
-            placement = PLACEMENTS[self.placement](self.num_pool_tokens)
-            return ContiguousAllocator(
-                self.num_pool_tokens, self.allocator, placement, self.max_len, log, watermark=self.watermark
-            )
-        return PagedAllocator(
-            self.num_pool_blocks,
-            self.block_size,
-            log,
-            num_host_blocks=self.num_host_blocks,
-            watermark=self.watermark,
-            cache=None if self.prefix_cache == "off" else PREFIX_CACHES[self.prefix_cache](),
-        )
+        return make_allocator(self, log)
 
     def as_json(self) -> dict[str, Any]:
         """All dials and what follows from them, for the report."""
@@ -183,19 +284,6 @@ class Config:
     @property
     def num_slots(self) -> int:
         """Slots that sequences can hold."""
-        return self.num_pool_blocks * self.block_size if self.allocator == "paged" else self.num_pool_tokens
-
-
-BATCHING = {
-    "continuous": "requests join and leave at every step (Orca, vLLM)",
-    "static": "a batch is filled, then runs until its last member has ended",
-    "sequential": "one request at a time",
-}
-STEP_RULES = {
-    "mixed": "prefills and decodes share a step (vLLM v1)",
-    "prefill-first": "a step that admits prompts runs only prompts (vLLM 0.1 to 0.7)",
-}
-PREEMPT = {
-    "recompute": "drop the blocks, prefill again later",
-    "swap": "move the blocks to host memory and back",
-}
+        if self.allocator == "virtual":
+            return self.num_pool_pages * self.page_tokens
+        return self.num_pool_blocks * self.block_size if self.allocator in BLOCKED else self.num_pool_tokens

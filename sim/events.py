@@ -1,24 +1,41 @@
 """The event log: everything that happens to memory and requests, in one total order.
 
 Behaviour emits events; metrics, ledger series, pictures, exports and the engine fold over them.
-The fields of each kind (all optional ones live in `changes`):
+The fields of each kind (all live in `changes`; where a request has several sequences, `sequence` is the index
+of the one that is meant, and without it all are):
 
     kind      changes
-    arrive    prompt, max_tokens
+    arrive    prompt, max_tokens, width    width where it is above 1
     reject    needed, available            (slots or blocks, named in `why`)
-    admit     tokens                       input tokens to prefill
-    alloc     blocks                       paged: physical ids appended to the block table
-              slots, reserved              contiguous: [start, length] placed, of which `reserved` asked for
+    admit     tokens, hit                  input tokens to prefill, and those found in the prefix cache
+    hit       blocks, tokens               the block table starts with these cached blocks; -1 is a hole
+    alloc     blocks                       paged, virtual: ids appended to the block table, -1 is a hole
+              slots, reserved              contiguous: [start, length] held from now on, `reserved` asked for;
+                                           for a sequence that has a range already, it begins at the same slot
     prefill   tokens, stored, emitted      a prompt or a chunk of it; state after the step
     decode    stored, emitted              one token; state after the step
+              drafts, accepted             when it speculated: `accepted` + 1 tokens
+    rollback  drafts, accepted, positions  tokens [start, stop) of the sequence are no longer stored
+    fork      parent, blocks, stored       the sequence's block table is this now, its stored tokens are these
+    copy      source, destination, place, tokens      the shared block at `place` of the table was copied
+    evict     blocks                       their cached content is lost; an `alloc` of them follows
     preempt   mode, stored, emitted        recompute or swap; state that is given up
     swap_out  blocks, host_blocks          copies device to host; a `free` of the same blocks follows
     swap_in   blocks, host_blocks          copies host to device; an `alloc` of the same blocks came before
+    copy      source, destination, place, tokens   a shared block, before one owner writes; its table changes
+              source_slots, destination_slots, tokens     [start, tokens] of one sequence's range to another's
+              source_blocks, destination_blocks, tokens   the same for pages; no table changes
+    move      source_slots, destination_slots, reserved, tokens   [start, length] given up and held instead;
+                                           the first `tokens` are copied; the two may overlap (memmove)
     free      blocks | slots               released, in the order in which they enter the free list
+              cached, shared               those of them that can be found again; those that others still hold
+              places                       only these places of the table become holes; the rest stays
     finish    emitted
     step      duration, tokens, batch, running, waiting, swapped, ledger   closes the step
 
-`alloc` and `free` alone define block tables; `swap_*` move data and change no table.
+Of several sequences, `sequence` says which is meant. `alloc`, `hit`, `fork`, `copy`, `move` and `free`
+define block tables; `swap_*` move data and change no table. Data moves in the order of the log: a `move`
+never lands on what a later one still has to read.
 Order is `(time, step, phase, serial)`: serial is the place in the log. Memory events of a step carry
 the time at which it starts, `prefill`, `decode`, `step`, `finish` the time at which it ends.
 """

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, fields
 
+from sim.alloc import Usage
 from sim.scheduler import Scheduler
 
 
@@ -27,12 +28,12 @@ class Ledger:
         """Slots that are not available to anyone else."""
         return self.live + self.reserved + self.internal + self.rounding
 
-    def check(self) -> None:
+    def check(self, step: int) -> None:
         """Raises AssertionError when the classes do not sum to the pool, or one is negative."""
         counts = [getattr(self, name) for name in CLASSES]
         assert sum(counts) == self.pool and min(counts) >= 0, (
-            f"ledger does not add up: {dict(zip(CLASSES, counts, strict=True))} sum to {sum(counts)}, "
-            f"the pool has {self.pool} slots"
+            f"step {step}: ledger does not add up: {dict(zip(CLASSES, counts, strict=True))} "
+            f"sum to {sum(counts)}, the pool has {self.pool} slots"
         )
 
 
@@ -44,10 +45,10 @@ def waste_percent(pool: float, live: float, free: float) -> float:
     return 100.0 * (1.0 - live / (pool - free)) if pool > free else 0.0
 
 
-def take_ledger(scheduler: Scheduler) -> Ledger:
-    """The ledger of this moment, from what running sequences hold and have stored."""
+def take_ledger(scheduler: Scheduler, usage: Usage | None = None) -> Ledger:
+    """The ledger of this moment, from what running sequences hold and have stored (their `usage`)."""
     allocator = scheduler.allocator
-    usage = scheduler.usage()
+    usage = usage or scheduler.usage()
     cached = allocator.num_cached_slots
     available = allocator.num_free_slots - cached
     head = scheduler.waiting[0] if scheduler.waiting else None

@@ -49,11 +49,19 @@ class ModelSpec:
         """1 for multi-head attention, more for grouped queries."""
         return self.num_heads // self.num_kv_heads
 
+    @property
+    def num_kv_tensors(self) -> int:
+        """One for each layer's K and one for each layer's V."""
+        return 2 * self.num_layers
+
+    def kv_bytes_per_tensor(self, kv_dtype: str = "fp16") -> int:
+        """Bytes of one token in one layer's K (V takes the same), scales included."""
+        scale = SCALE_BYTES if kv_dtype in QUANTIZED_DTYPES else 0
+        return self.num_kv_heads * (self.head_dim * element_bytes(kv_dtype) + scale)
+
     def kv_bytes_per_token(self, kv_dtype: str = "fp16") -> int:
         """Bytes of one slot: the keys and values of one token in all layers, scales included."""
-        scale = SCALE_BYTES if kv_dtype in QUANTIZED_DTYPES else 0
-        vector = self.head_dim * element_bytes(kv_dtype) + scale
-        return 2 * self.num_layers * self.num_kv_heads * vector
+        return self.num_kv_tensors * self.kv_bytes_per_tensor(kv_dtype)
 
     def kv_bytes_per_block(self, block_size: int, kv_dtype: str = "fp16") -> int:
         """Bytes of `block_size` slots. Raises `InputError` when `block_size` is below 1."""
@@ -194,3 +202,10 @@ def parse_bytes(text: str) -> int:
     if size.denominator != 1 or size < 1:
         raise InputError(f"size {text!r}: is {float(size):g} bytes; must be a whole number of at least 1")
     return int(size)
+
+
+def parse_rate(text: str) -> int:
+    """Whole bytes per second in `text`, such as `25GB/s`. Raises `InputError` for anything else."""
+    if not text.strip().endswith("/s"):
+        raise InputError(f"rate {text[:40]!r}: must be a size per second such as 25GB/s")
+    return parse_bytes(text.strip().removesuffix("/s"))

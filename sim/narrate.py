@@ -9,6 +9,20 @@ from sim.request import SequenceGroup
 from sim.victims import VICTIMS
 
 
+def counted(number: int, nouns: str) -> str:
+    """`2 blocks`, and `1 block`."""
+    return f"{number} {nouns.removesuffix('s') if number == 1 else nouns}"
+
+
+def refusal(short: Short, unit: str, placement: str | None) -> str:
+    """Why a request can never run: what it asks for, what that takes as placed, and what there is."""
+    can_give = f"the pool can give {short.available}"
+    if short.asked is None:
+        return f"needs {short.needed} {unit} at worst, {can_give}"
+    taken = f", {short.needed} as {placement} placement rounds them" if short.asked < short.needed else ""
+    return f"asks for {short.asked} {unit}{taken}, {can_give}"
+
+
 class Narrator:
     """Writes the scheduler's events. Memory events are the allocator's."""
 
@@ -41,14 +55,18 @@ class Narrator:
         why = f"{num_tokens} tokens to prefill{cached}{again}; {num_now} now, of a budget of {budget}"
         self._emit(Kind.ADMIT, group, why, tokens=num_tokens, hit=hit)
 
-    def progress(self, chunk: Chunk) -> None:
-        """A chunk was executed."""
+    def progress(self, chunk: Chunk, accepted: int) -> None:
+        """A chunk was executed, and `accepted` of its drafts hold."""
         sequence = chunk.sequence
         state: dict[str, Any] = {"stored": sequence.stored, "emitted": sequence.emitted}
         if chunk.group.request.width > 1:
             state["sequence"] = sequence.index
         if not chunk.is_prefill:
-            self._emit(Kind.DECODE, chunk.group, decode_why(sequence.emitted), **state)
+            why = decode_why(sequence.emitted)
+            if chunk.num_drafts:
+                why = f"emits {accepted + 1} tokens: {accepted} of {chunk.num_drafts} drafts accepted"
+                state |= {"drafts": chunk.num_drafts, "accepted": accepted}
+            self._emit(Kind.DECODE, chunk.group, why, **state)
             return
         rest = (
             f"emits token {sequence.emitted}"
@@ -58,12 +76,21 @@ class Narrator:
         why = f"tokens {chunk.start} to {chunk.context - 1} of its input stored; {rest}"
         self._emit(Kind.PREFILL, chunk.group, why, tokens=chunk.num_tokens, **state)
 
+    def rollback(self, chunk: Chunk, accepted: int) -> None:
+        """Drafts were rejected: their slots are empty again, in blocks that stay with the sequence."""
+        rejected = chunk.num_drafts - accepted
+        why = f"{rejected} of {chunk.num_drafts} drafts rejected, their slots are empty again"
+        positions = [chunk.context - rejected, chunk.context]
+        self._emit(
+            Kind.ROLLBACK, chunk.group, why, drafts=chunk.num_drafts, accepted=accepted, positions=positions
+        )
+
     def shortage(
         self, needy: SequenceGroup, victim: SequenceGroup, short: Short, unit: str, victim_rule: str
     ) -> str:
         """Why a request is preempted."""
         return (
-            f"{needy.request.id} needs {short.needed} {unit}, {short.available} free; "
+            f"{needy.request.id} needs {counted(short.needed, unit)}, {short.available} free; "
             f"request {victim.request.id} {VICTIMS[victim_rule].because}"
         )
 

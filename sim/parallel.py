@@ -38,7 +38,7 @@ def shard(spec: ModelSpec, ranks: int) -> ModelSpec:
     if many % few:
         raise InputError(
             f"--tensor-parallel {ranks} with --model {spec.name}: {spec.num_kv_heads} kv heads can be neither"
-            f" split nor copied evenly over {ranks} ranks; give a divisor or multiple of {spec.num_kv_heads}"
+            f" split nor copied evenly over {ranks} ranks; give a divisor or a multiple of them"
         )
     return replace(
         spec,

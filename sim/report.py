@@ -11,6 +11,7 @@ from sim.ledger import waste_percent
 from sim.request import SequenceGroup
 from sim.trace import Trace
 from sim.version import VERSION
+from sim.work import Work
 
 if TYPE_CHECKING:
     from sim.fleet import FleetRun
@@ -62,7 +63,7 @@ def report_run(run: Run) -> dict[str, Any]:
         "time_s": run.time_s,
         "idle_s": run.idle_s,
         "preemptions": run.num_preemptions,
-        "lost_tokens": run.num_lost_tokens,
+        "lost_tokens": run.work.lost,
         "copies": run.traffic.copies,
         "swapped_out_blocks": run.traffic.swapped_out_blocks,
         "swapped_in_blocks": run.traffic.swapped_in_blocks,
@@ -72,13 +73,17 @@ def report_run(run: Run) -> dict[str, Any]:
             "prompt_tokens": sum(group.request.prompt for group in run.groups if group.prefills),
             "hit_tokens": sum(group.hit_tokens for group in run.groups),
         },
+        "recompute": recompute(run.work),
+        "speculation": speculation(run.work),
+        "sharing": sharing(run),
         "batch": {"mean": run.series.mean("batch"), "max": int(batch.max()) if len(batch) else 0},
         "ledger": ledger,
         "waste_percent": waste_percent(ledger["pool"], ledger["live"], ledger["free"]),
         "occupancy": occupancy(ledger),
-        "peak_blocks": -(-run.peak_slots // run.config.block_size),
+        "peak_blocks": -(-run.peak_slots // (run.config.slots_per_block or run.config.block_size)),
         "free_at_end": run.free_at_end,
         "table_bytes": run.table_bytes,
+        "table_percent": 100.0 * run.table_bytes / run.config.pool_bytes,
         "latency": latency(finished),
         "throughput": {
             "requests_per_s": len(finished) / run.time_s if run.time_s else 0.0,
@@ -95,6 +100,41 @@ def occupancy(ledger: dict[str, float]) -> dict[str, float]:
     return {
         "block_percent": 100.0 * held / pool if pool else 0.0,
         "slot_percent": 100.0 * ledger["live"] / pool if pool else 0.0,
+    }
+
+
+def recompute(work: Work) -> dict[str, float]:
+    """What preemption cost in tokens: `thrash_rate` is tokens computed again / all tokens computed."""
+    return {
+        "computed_tokens": work.computed,
+        "lost_tokens": work.lost,
+        "tokens_computed_again": work.again,
+        "thrash_rate": work.thrash_rate,
+    }
+
+
+def speculation(work: Work) -> dict[str, float | None]:
+    """What drafts brought: tokens that one sequence emits in one decode step, 1 without drafts."""
+    return {
+        "drafted_tokens": work.drafted,
+        "accepted_tokens": work.accepted,
+        "acceptance": work.draft_acceptance,
+        "tokens_per_decode": work.tokens_per_decode,
+    }
+
+
+def sharing(run: Run) -> dict[str, float]:
+    """The paper's memory saving (section 6.3): blocks saved by sharing / blocks without sharing, in percent.
+
+    Without sharing every entry of every block table would be a block of its own. Both counts are means over
+    busy time, weighted by step duration; the saving is the quotient of the means. Blocks shared through
+    the prefix cache count as well.
+    """
+    without, blocks = run.series.mean("table_entries"), run.series.mean("blocks")
+    return {
+        "blocks_without_sharing": without,
+        "saved_blocks": without - blocks,
+        "saved_percent": 100.0 * (without - blocks) / without if without else 0.0,
     }
 
 

@@ -55,6 +55,8 @@ class Sequence:
         [0, prompt + emitted)       all tokens known so far
 
     In decode `stored == prompt + emitted - 1`: the last emitted token is stored by the next step.
+    When a forked group comes back after a preemption, all but its first sequence count the prompt's full
+    blocks as stored at once: they share them, and the first computes them before any other runs.
     """
 
     request: Request
@@ -62,6 +64,7 @@ class Sequence:
     stored: int = 0
     emitted: int = 0
     input_tokens: int = 0  # what this admission has to prefill: prompt + emitted at that time
+    most_stored: int = 0  # at any time so far: what lies below was in the cache once
 
     @property
     def name(self) -> str:
@@ -74,9 +77,19 @@ class Sequence:
         return self.stored < self.input_tokens
 
     @property
+    def num_known(self) -> int:
+        """Tokens of the prompt and those emitted: all that is certain."""
+        return self.request.prompt + self.emitted
+
+    @property
     def num_pending(self) -> int:
         """Known tokens that are not stored yet: the rest of a prefill, or 1 in decode."""
-        return self.request.prompt + self.emitted - self.stored
+        return self.num_known - self.stored
+
+    @property
+    def num_left(self) -> int:
+        """Tokens until the model says that it has ended (the true output length: for what a step emits)."""
+        return self.request.output - self.emitted
 
 
 @dataclass(slots=True, eq=False)
@@ -111,6 +124,14 @@ class SequenceGroup:
     def num_pending(self) -> int:
         """Known tokens of all active sequences that are not stored yet."""
         return sum(sequence.num_pending for sequence in self.active)
+
+    def num_written(self, sequence: Sequence) -> int:
+        """Tokens of the sequence whose keys and values are there.
+
+        Sequences that come back from a preemption share the prompt's full blocks, which the first one fills
+        chunk by chunk. Until it has, they count as stored for the others, which wait for it, but are empty.
+        """
+        return min(sequence.stored, self.sequences[0].stored)
 
     @property
     def emitted(self) -> int:

@@ -9,10 +9,11 @@ from sim.config import Config
 from sim.events import Event, EventLog, Sink
 from sim.ledger import CLASSES
 from sim.replay import Replay, State
-from sim.report import report_run
+from sim.report import describe_request, report_run
 from sim.request import SequenceGroup
 from sim.series import Series
 from sim.trace import Trace
+from sim.work import Work
 
 
 @dataclass(kw_only=True)
@@ -33,7 +34,7 @@ class Run:
     time_s: float
     idle_s: float
     num_preemptions: int
-    num_lost_tokens: int
+    work: Work
     traffic: Traffic
     peak_slots: int
     table_bytes: int
@@ -47,7 +48,7 @@ class Run:
     @property
     def requests(self) -> list[dict[str, Any]]:
         """One dict for each request, in order of arrival: the report's `per_request`."""
-        return self.report()["per_request"]
+        return [describe_request(group) for group in self.groups]
 
     @property
     def ledger(self) -> dict[str, float]:

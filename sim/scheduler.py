@@ -10,19 +10,22 @@ that a request has ended is learned, as from a real model, once its last token i
 
 from bisect import insort
 from collections import deque
+from dataclasses import replace
 from operator import attrgetter
 
-from sim.alloc import KVAllocator, Short, Usage
+from sim.alloc import KVAllocator, Short, Traffic, Usage
 from sim.batch import Batch, Chunk
-from sim.beam import BeamModel
 from sim.config import Config
 from sim.events import Sink
+from sim.limits import why_never
 from sim.narrate import Narrator
-from sim.request import Sequence, SequenceGroup
+from sim.plan import Plan, plan_step
+from sim.progress import Progress
+from sim.request import SequenceGroup
 from sim.victims import VICTIMS
+from sim.work import Work
 
 by_age = attrgetter("order")
-Plan = list[tuple[Sequence, int]]  # tokens that each sequence of a group runs in a step
 
 
 class Scheduler:
@@ -34,13 +37,19 @@ class Scheduler:
         self.swapped: list[SequenceGroup] = []
         self.allocator = allocator
         self.num_preemptions = 0
-        self.num_lost_tokens = 0  # stored tokens that recomputation has to compute again
+        self._charged = Traffic()  # what the batches so far have paid for; a fork's copies fall to the next
         self._config = config
         self._say = Narrator(log)
         self._log = log
-        self._beams = BeamModel(config.seed)
+        self._horizon = config.horizon
+        self._progress = Progress(config, allocator, log)
         self._pick_victim = VICTIMS[config.victim].pick
         self._is_filling = True  # static batching: the present batch still takes members
+
+    @property
+    def work(self) -> Work:
+        """What has been computed so far, and what for."""
+        return self._progress.work
 
     @property
     def has_work(self) -> bool:
@@ -54,7 +63,7 @@ class Scheduler:
     def arrive(self, group: SequenceGroup) -> None:
         """Queues a request, or rejects it when it could never run."""
         self._say.arrival(group)
-        refusal = self._why_never(group)
+        refusal = why_never(group.request, self._config, self.allocator)
         if refusal is None:
             self.waiting.append(group)
             return
@@ -63,24 +72,18 @@ class Scheduler:
 
     def schedule(self, step: int, time: float) -> Batch:
         """The batch of the step that starts now, its memory reserved."""
-        batch = Batch(step, time)
-        traffic = self.allocator.traffic
-        swapped, copied = traffic.swapped_blocks, traffic.copied_tokens
+        batch = Batch(step, time, horizon=self._horizon)
         self._fill(batch)
-        batch.num_swapped_blocks = traffic.swapped_blocks - swapped
-        batch.num_copied_tokens = traffic.copied_tokens - copied
+        traffic, before = self.allocator.traffic, self._charged
+        batch.num_swapped_blocks = traffic.swapped_blocks - before.swapped_blocks
+        batch.num_copied_tokens = traffic.copied_tokens - before.copied_tokens
+        batch.num_moved_tokens = traffic.moved_tokens - before.moved_tokens
+        self._charged = replace(traffic)
         return batch
 
     def advance(self, batch: Batch) -> None:
         """Books what the executed batch stored and emitted; forks and reorders sequences."""
-        for chunk in batch.chunks:
-            chunk.sequence.stored += chunk.num_tokens
-            chunk.sequence.emitted += chunk.emits
-            self._say.progress(chunk)
-        for group in {chunk.group: None for chunk in batch.chunks if chunk.emits}:
-            if group.first_token_s is None:
-                group.first_token_s = self._log.time
-            self._branch(group)
+        self._progress.advance(batch)
 
     def retire(self) -> list[SequenceGroup]:
         """Lets requests that emitted their last token leave; returns them."""
@@ -93,42 +96,17 @@ class Scheduler:
             self.allocator.release(group, "finished")
         return finished
 
-    def _branch(self, group: SequenceGroup) -> None:
-        """After a group's tokens are out: its first fork, or the choice of the beams that go on."""
-        first = group.sequences[0]
-        if not group.is_forked:
-            for sequence in group.sequences[1:]:
-                sequence.stored, sequence.emitted, sequence.input_tokens = first.stored, 1, first.input_tokens
-            group.is_forked = True
-            self.allocator.fork(group)
-        elif group.request.beam > 1 and not group.is_finished:
-            self.allocator.reorder(group, self._beams.parents(group))
-
-    def _why_never(self, group: SequenceGroup) -> tuple[str, Short] | None:
-        request, config = group.request, self._config
-        worst, budget = request.worst_case_tokens, config.token_budget
-        if short := self.allocator.never_fits(request):
-            unit = self.allocator.unit
-            return f"needs {short.needed} {unit} at worst, the pool can give {short.available}", short
-        if worst > config.max_len:
-            short = Short(worst, config.max_len)
-            return f"needs {worst} tokens at worst, the maximum length is {config.max_len}", short
-        if request.width > min(config.max_seqs, budget):
-            short = Short(request.width, min(config.max_seqs, budget))
-            return f"needs {request.width} sequences at once, a step runs {short.available}", short
-        if worst * request.width > budget and not config.chunked_prefill:
-            short = Short(worst * request.width, budget)
-            return f"needs {short.needed} tokens in one step at worst, the budget is {budget}", short
-        return None
-
     def _fill(self, batch: Batch) -> None:
         if self._config.step_rule == "prefill-first":
             self._admit(batch)
-            if batch.chunks:
+            if batch.num_tokens:
                 return
-        if self._advance_running(batch):  # nobody was preempted
+        nobody_preempted = self._advance_running(batch)
+        # The last one running may be preempted too: a range that cannot move has to start anew. A step that
+        # runs nothing would take no time, so what it would admit is admitted now.
+        if nobody_preempted or not batch.num_tokens:
             self._resume_swapped(batch)
-            if self._config.step_rule == "mixed":
+            if self._config.step_rule == "mixed" or not batch.num_tokens:
                 self._admit(batch)
 
     def _budget_left(self, batch: Batch) -> int:
@@ -145,7 +123,7 @@ class Scheduler:
         index = 0
         while index < len(self.running):
             group = self.running[index]
-            plan = plan_chunks(group, self._budget_left(batch))
+            plan = plan_step(group, self._budget_left(batch), self._progress.drafts)
             if not plan:
                 break
             short = self._reserve(plan)
@@ -186,18 +164,24 @@ class Scheduler:
         self.waiting.appendleft(victim)
 
     def _forget(self, victim: SequenceGroup) -> None:
-        num_stored = self.allocator.usage([victim]).live
-        self.num_lost_tokens += num_stored
+        num_stored = self._num_stored(victim)
+        self.work.lost += num_stored
         self.allocator.release(victim, f"preempted: {num_stored} stored tokens are given up")
         for sequence in victim.sequences:
             sequence.stored = sequence.input_tokens = 0
+
+    def _num_stored(self, group: SequenceGroup) -> int:
+        """Tokens that the group has stored, shared ones once; of one sequence also those dropped since."""
+        if len(group.active) == 1:
+            return group.active[0].stored
+        return self.allocator.usage([group]).live
 
     # Step 3: swapped groups come back, then waiting ones are admitted, both in order.
 
     def _resume_swapped(self, batch: Batch) -> None:
         while self.swapped:
             group = self.swapped[0]
-            plan = plan_chunks(group, self._budget_left(batch))
+            plan = plan_step(group, self._budget_left(batch), self._progress.drafts)
             if not plan or not self._has_place(group):
                 return
             given = dict(plan)
@@ -233,7 +217,7 @@ class Scheduler:
         group.prefills.append(num_tokens)
         for sequence in group.active:
             sequence.input_tokens = sequence.stored + sequence.num_pending
-        plan = plan_chunks(group, budget)
+        plan = plan_step(group, budget, self._progress.drafts)
         self._say.admission(group, num_tokens, sum(count for _, count in plan), budget)
         short = self._reserve(plan)
         assert short is None, f"{group.request.id} was admitted without its memory: {short}"
@@ -252,7 +236,7 @@ class Scheduler:
         return self._is_filling
 
     def _run(self, batch: Batch, group: SequenceGroup, plan: Plan) -> None:
-        emits = sum(num_tokens for _, num_tokens in plan) == group.num_pending
+        emits = sum(num_tokens for _, num_tokens in plan) >= group.num_pending
         for sequence, num_tokens in plan:
             chunk = Chunk(
                 group,
@@ -261,22 +245,6 @@ class Scheduler:
                 num_tokens=num_tokens,
                 is_prefill=sequence.is_prefilling,
                 emits=emits,
+                num_drafts=max(0, num_tokens - sequence.num_pending),
             )
             batch.add(chunk)
-
-
-def plan_chunks(group: SequenceGroup, budget: int) -> Plan:
-    """How many pending tokens of each active sequence run within `budget`; empty when none can.
-
-    All sequences of a group emit in the same step: where the budget does not reach, each holds back its
-    last pending token, which for a decode is all it has.
-    """
-    if group.num_pending <= budget:
-        return [(sequence, sequence.num_pending) for sequence in group.active]
-    plan: Plan = []
-    for sequence in group.active:
-        num_tokens = min(sequence.num_pending - 1, budget)
-        if num_tokens > 0:
-            plan.append((sequence, num_tokens))
-            budget -= num_tokens
-    return plan

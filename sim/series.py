@@ -27,6 +27,8 @@ class Row:
     waiting: int
     swapped: int
     ledger: Ledger
+    blocks: int = 0  # different blocks in all tables
+    table_entries: int = 0  # blocks in all tables: what sequences would hold if they shared nothing
 
 
 class Series:
@@ -35,11 +37,12 @@ class Series:
     def __init__(self) -> None:
         self._times: dict[str, array[float]] = {"time": array("d")}
         names = ("step", "duration_ps", "batch", "tokens", "running", "waiting", "swapped", "pool", *CLASSES)
+        names += ("blocks", "table_entries")
         self._counts: dict[str, array[int]] = {name: array("q") for name in names}
 
     def add(self, row: Row) -> None:
         """Appends one step; its ledger must add up."""
-        row.ledger.check()
+        row.ledger.check(row.step)
         for name, column in self._times.items():
             column.append(getattr(row, name))
         for name, column in self._counts.items():

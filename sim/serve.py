@@ -4,6 +4,7 @@ from sim.batch import Batch, Executor
 from sim.cohort import CohortScheduler, covers
 from sim.config import Config
 from sim.events import EventLog, NullLog, Sink
+from sim.refusals import refuse_request
 from sim.request import SequenceGroup
 from sim.run import Run
 from sim.scheduler import Scheduler
@@ -71,10 +72,14 @@ def serve(
     check: bool = False,
     on_step: OnStep | None = None,
 ) -> Run:
-    """Serves the whole trace with one executor."""
+    """Serves the whole trace with one executor.
+
+    Raises InputError when a request asks for what the config excludes.
+    """
     server = Server(config, executor, log, rules(config, config.make_allocator(log), log), check=check)
     server.on_step = on_step
     for order, request in enumerate(trace.requests):
+        refuse_request(request, config)
         server.put(SequenceGroup(request, order))
     server.serve()
     return server.run(trace, source=source, clock=clock)

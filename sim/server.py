@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable
 
 from sim.batch import Batch, Executor
-from sim.clock import to_ps, to_s
+from sim.clock import step_ps, to_ps, to_s
 from sim.config import Config
 from sim.events import Kind, Sink
 from sim.ledger import take_ledger
@@ -73,7 +73,7 @@ class Server:
         if not self._batch.num_tokens:
             return False
         self.num_steps += 1
-        self.ends_ps = now_ps + max(1, to_ps(self._executor.execute(self._batch)))
+        self.ends_ps = now_ps + step_ps(self._executor.execute(self._batch))
         return True
 
     def complete(self) -> list[SequenceGroup]:
@@ -118,7 +118,7 @@ class Server:
             time_s=to_s(self.now_ps),
             idle_s=to_s(self.idle_ps),
             num_preemptions=scheduler.num_preemptions,
-            num_lost_tokens=scheduler.num_lost_tokens,
+            work=scheduler.work,
             traffic=self.allocator.traffic,
             peak_slots=self._peak_slots,
             table_bytes=self._table_bytes,
@@ -127,6 +127,7 @@ class Server:
 
     def _row(self, duration_ps: int) -> Row:
         scheduler, batch = self.scheduler, self._batch
+        usage = scheduler.usage()
         return Row(
             step=batch.step,
             time=self.log.time,
@@ -136,7 +137,9 @@ class Server:
             running=len(scheduler.running),
             waiting=len(scheduler.waiting),
             swapped=len(scheduler.swapped),
-            ledger=take_ledger(scheduler),
+            ledger=take_ledger(scheduler, usage),
+            blocks=usage.blocks,
+            table_entries=usage.table_entries,
         )
 
     def _announce(self, row: Row) -> None:

@@ -1,16 +1,16 @@
 """How long a step takes, modelled. Every time that comes from here is labelled `modelled`."""
 
 import json
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from sim.batch import Batch
+from sim.clock import MAX_STEP_S
 from sim.config import Config
 from sim.errors import InputError
 from sim.hardware import Hardware, get_hardware
-from sim.models import ModelSpec
+from sim.models import ModelSpec, parse_rate
 from sim.parallel import AllReduce
 
 
@@ -34,7 +34,8 @@ class RooflineTiming:
     flops = 2 x parameters x tokens + 4 x layers x heads x head_dim x (query, key) pairs
     bytes = weights + KV bytes per token x (tokens read by attention + tokens written)
 
-    Swapped blocks cross the host link and copied tokens are read and written once, before the step.
+    Before the step, swapped blocks cross the host link, and copied or moved tokens are read and written once.
+    Under a window a query reads no more than the window and the sinks, so context and pairs stop growing.
     Source: Williams, Waterman, Patterson, "Roofline", CACM 2009, on the decoder's matrix products.
     """
 
@@ -42,6 +43,7 @@ class RooflineTiming:
     hardware: Hardware
     kv_dtype: str
     block_size: int
+    link_bytes_per_s: int | None = None  # in place of the hardware's
 
     def seconds(self, batch: Batch) -> float:
         spec, device = self.spec, self.hardware
@@ -50,9 +52,15 @@ class RooflineTiming:
         flops = 2 * spec.num_parameters * batch.num_tokens + attention
         read = spec.weights_bytes() + kv_bytes * (batch.num_context_tokens + batch.num_tokens)
         step = max(flops / device.flops_per_s, read / device.bandwidth_bytes_per_s)
-        swapped = kv_bytes * self.block_size * batch.num_swapped_blocks / device.link_bytes_per_s
-        copied = 2 * kv_bytes * batch.num_copied_tokens / device.bandwidth_bytes_per_s
+        swapped = kv_bytes * self.block_size * batch.num_swapped_blocks / self.link
+        num_copied = batch.num_copied_tokens + batch.num_moved_tokens
+        copied = 2 * kv_bytes * num_copied / device.bandwidth_bytes_per_s
         return step + swapped + copied
+
+    @property
+    def link(self) -> int:
+        """Bytes per second between device and host, one direction."""
+        return self.hardware.link_bytes_per_s if self.link_bytes_per_s is None else self.link_bytes_per_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +76,15 @@ class ParallelTiming:
 
 @dataclass(frozen=True, slots=True)
 class LinearTiming:
-    """A sum of costs, read from a file: seconds per step, token, context token, pair and swapped block."""
+    """A sum of costs, read from a file: seconds per step, token, context token, pair, swapped block, and
+    token that is copied or moved."""
 
     step: float = 0.0
     token: float = 0.0
     context_token: float = 0.0
     attention_pair: float = 0.0
     swapped_block: float = 0.0
+    copied_token: float = 0.0
 
     def seconds(self, batch: Batch) -> float:
         return (
@@ -83,6 +93,7 @@ class LinearTiming:
             + self.context_token * batch.num_context_tokens
             + self.attention_pair * batch.num_attention_pairs
             + self.swapped_block * batch.num_swapped_blocks
+            + self.copied_token * (batch.num_copied_tokens + batch.num_moved_tokens)
         )
 
     @classmethod
@@ -101,8 +112,10 @@ class LinearTiming:
                 f'timing {path}: expected {{"seconds": {{...}}}} with costs in seconds among {names}'
             ) from error
         for name in cls.__slots__:
-            if not 0 <= (cost := getattr(timing, name)) < math.inf:
-                raise InputError(f"timing {path}: seconds.{name} is {cost}; must be finite and at least 0")
+            if not 0 <= (cost := getattr(timing, name)) <= MAX_STEP_S:
+                raise InputError(
+                    f"timing {path}: seconds.{name} is {cost}; must be from 0 to {MAX_STEP_S} (46 days)"
+                )
         if not timing.step > 0:
             raise InputError(f"timing {path}: seconds.step is {timing.step}; a step must take more than 0 s")
         return timing
@@ -113,8 +126,9 @@ def make_timing(config: Config) -> TimingModel:
     if config.timing == "unit":
         return UnitTiming()
     if config.timing == "roofline":
+        link = None if config.link is None else parse_rate(config.link)
         hardware = get_hardware(config.hardware)
-        rank = RooflineTiming(config.rank_spec, hardware, config.kv_dtype, config.block_size)
+        rank = RooflineTiming(config.rank_spec, hardware, config.kv_dtype, config.block_size, link)
         if config.tensor_parallel == 1:
             return rank
         return ParallelTiming(rank, AllReduce(config.spec, config.tensor_parallel, hardware))

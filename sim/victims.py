@@ -8,7 +8,10 @@ from sim.request import SequenceGroup
 
 @dataclass(frozen=True, slots=True)
 class VictimRule:
-    """`pick` chooses among the running requests, oldest first; `because` completes "request r7 ..."."""
+    """`pick` chooses among the running requests, oldest first; `because` completes "request r7 ...".
+
+    Swapped requests are not running, and may be younger or older than all that are.
+    """
 
     pick: Callable[[list[SequenceGroup]], SequenceGroup]
     because: str
@@ -31,8 +34,8 @@ def _lowest_priority(running: list[SequenceGroup]) -> SequenceGroup:
 
 
 VICTIMS = {
-    "youngest": VictimRule(_youngest, "arrived last"),
-    "oldest": VictimRule(_oldest, "arrived first"),
-    "fewest-tokens": VictimRule(_fewest_tokens, "has the fewest tokens to lose"),
-    "lowest-priority": VictimRule(_lowest_priority, "has the lowest priority"),
+    "youngest": VictimRule(_youngest, "is the youngest running request"),
+    "oldest": VictimRule(_oldest, "is the oldest running request"),
+    "fewest-tokens": VictimRule(_fewest_tokens, "has the fewest stored tokens of the running requests"),
+    "lowest-priority": VictimRule(_lowest_priority, "has the lowest priority of the running requests"),
 }

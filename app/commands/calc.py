@@ -2,11 +2,11 @@
 
 import click
 import orjson
-from sim import Config
-from sim.models import ModelSpec, parse_bytes
-from sim.parallel import kv_copies
 
 from app.options import config_options, make_config
+from sim import Config
+from sim.models import QUANTIZED_DTYPES, SCALE_BYTES, ModelSpec, element_bytes, parse_bytes
+from sim.parallel import kv_copies
 
 
 @click.command(short_help="bytes, blocks and slots of a model's KV cache")
@@ -54,9 +54,11 @@ def calculate(config: Config) -> dict[str, int | str]:
 
 def explain(spec: ModelSpec, config: Config, numbers: dict[str, int | str]) -> str:
     """The same figures in sentences, with how they come about."""
+    scales = f" + {SCALE_BYTES} B of scale each" if config.kv_dtype in QUANTIZED_DTYPES else ""
     lines = [
         f"{spec.name}, keys and values in {config.kv_dtype}",
-        f"  KV per token  2 x {spec.num_layers} layers x {spec.num_kv_heads} kv heads x {spec.head_dim} dims "
+        f"  KV per token  2 x {spec.num_layers} layers x {spec.num_kv_heads} kv heads x "
+        f"{spec.head_dim} dims x {element_bytes(config.kv_dtype)} B{scales} "
         f"= {numbers['kv_bytes_per_token']:,} B",
         f"  KV per block  {config.block_size} tokens = {numbers['kv_bytes_per_block']:,} B",
         f"  weights       {spec.num_parameters:,} parameters x 2 B = {numbers['weights_bytes']:,} B",

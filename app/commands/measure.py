@@ -4,11 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 import click
-from engine.measure import measure as measure_trace
 
 from app.options import config_options, make_configs, output_options, take_trace, trace_options
 from app.output import Output, progress
 from app.recording import AnyRun
+from engine.measure import measure as measure_trace
 
 ENGINE_DEFAULTS = {"model": "tiny", "kv_dtype": "fp32", "hardware": "laptop"}
 
@@ -42,7 +42,7 @@ def measure(
     """Execute TRACE with real tensors; model, dtype and hardware default to tiny, fp32 and laptop."""
     output = Output.take(options)
     trace = take_trace(options)
-    configs = make_configs(options, allocators or ("paged",), **ENGINE_DEFAULTS)
+    configs = make_configs(allocators or ("paged",), options, **ENGINE_DEFAULTS)
     runs: list[AnyRun] = []
     for config in configs:
         with progress(

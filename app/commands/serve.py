@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import click
+
 from sim import InputError
 
 PAGE = Path(__file__).parents[1] / "visualizer.py"

@@ -3,8 +3,6 @@
 from typing import Any
 
 import click
-from sim import simulate as simulate_trace
-from sim.fleet import Fleet, simulate_fleet
 
 from app.options import (
     config_options,
@@ -16,7 +14,12 @@ from app.options import (
     trace_options,
 )
 from app.output import Output, progress
+from app.payload import MAX_EVENTS
 from app.recording import AnyRun, server_names
+from sim import Trace
+from sim import simulate as simulate_trace
+from sim.events import EventLog
+from sim.fleet import Fleet, simulate_fleet
 
 
 @click.command(short_help="simulate a trace under one or more allocators")
@@ -32,12 +35,13 @@ def simulate(allocators: tuple[str, ...], check: bool, **options: Any) -> None:
     output = Output.take(options)
     trace = take_trace(options)
     fleet = take_fleet(options)
-    configs = make_configs(options, allocators or ("paged",))
+    configs = make_configs(allocators or ("paged",), options)
     for config in configs:
         (fleet or Fleet()).check_with(config)
     num_replicas = fleet.replicas if fleet else 1
     names = {config.allocator: server_names(config.allocator, num_replicas) for config in configs}
     recorder = output.recorder([name for of_run in names.values() for name in of_run])
+    keeps_log = output.out is not None and can_be_played(trace) and not output.is_recorded
     runs: list[AnyRun] = []
     for config in configs:
         label = f"simulate {config.allocator}"
@@ -48,6 +52,12 @@ def simulate(allocators: tuple[str, ...], check: bool, **options: Any) -> None:
             if fleet:
                 run = simulate_fleet(trace, config, fleet, logs=logs, check=check, on_step=on_step)
             else:
-                run = simulate_trace(trace, config, log=logs[0], check=check, on_step=on_step)
+                log = EventLog() if keeps_log else logs[0]
+                run = simulate_trace(trace, config, log=log, check=check, on_step=on_step)
             runs.append(run)
     output.write(runs, traces=recorder.traces)
+
+
+def can_be_played(trace: Trace) -> bool:
+    """Whether the report's player could show the run: longer logs are not kept for it."""
+    return sum(request.output for request in trace) < MAX_EVENTS // 2

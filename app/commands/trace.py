@@ -6,11 +6,11 @@ import click
 import orjson
 from rich.console import Console
 from rich.table import Table
+
+from app.options import config_options, take_trace, trace_options
 from sim.hits import POLICIES, HitRates, replay_hits
 from sim.prompts import PromptBlocks
 from sim.trace import list_builtins
-
-from app.options import config_options, take_trace, trace_options
 
 
 @click.group(short_help="list, inspect and convert request traces")

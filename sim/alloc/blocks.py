@@ -1,26 +1,43 @@
 """A pool of interchangeable blocks with reference counts.
 
 in use      num_refs > 0: stands in that many block tables
-fresh       free, holds nothing that could be found again; last in, first out
-evictable   free, but its content is cached: taken last, the least recently freed first
+    fresh       free, holds nothing that could be found again; `FreshBlocks` says which goes first
+    evictable   free, but its content is cached: taken last, in the order of the eviction rule
 """
 
-from collections import OrderedDict
 from collections.abc import Iterable
 
-from sim.cache import PrefixCache
+from sim.alloc.fresh import FreshBlocks, FreshStack
+from sim.cache import EVICTIONS, PrefixCache
+from sim.tables import real
 
 
 class BlockPool:
     """Hands out blocks without reusable content first (as vLLM's pool does)."""
 
-    def __init__(self, num_blocks: int, cache: PrefixCache | None = None) -> None:
+    def __init__(
+        self,
+        num_blocks: int,
+        cache: PrefixCache | None = None,
+        eviction: str = "lru",
+        fresh: FreshBlocks | None = None,
+    ) -> None:
         self.num_blocks = num_blocks
         self.num_refs = [0] * num_blocks
         self.num_shared = 0  # references beyond the first of each block
-        self._fresh = list(range(num_blocks - 1, -1, -1))
-        self._evictable: OrderedDict[int, None] = OrderedDict()
+        self._fresh: FreshBlocks = FreshStack(num_blocks) if fresh is None else fresh
+        self._evictable = EVICTIONS[eviction]()
         self._cache = cache
+
+    @property
+    def num_in_use(self) -> int:
+        """Different blocks that stand in a table."""
+        return self.num_blocks - self.num_free
+
+    @property
+    def why_evicted(self) -> str:
+        """What the eviction rule says of the blocks that it picks."""
+        return self._evictable.because
 
     @property
     def num_free(self) -> int:
@@ -36,12 +53,14 @@ class BlockPool:
         """Whether no table holds `block`."""
         return not self.num_refs[block]
 
-    def take(self, count: int) -> tuple[list[int], list[int]]:
-        """`count` free blocks for one owner, and those among them whose cached content is lost."""
+    def take(self, count: int, place: int = 0, after: int | None = None) -> tuple[list[int], list[int]]:
+        """`count` free blocks for one owner, and those among them whose cached content is lost.
+
+        They go to `place` and what follows it in the owner's table, behind the block `after`.
+        """
         assert count <= self.num_free, f"take {count} of {self.num_free} free blocks"
         num_fresh = min(count, len(self._fresh))
-        taken = self._fresh[len(self._fresh) - num_fresh :][::-1]
-        del self._fresh[len(self._fresh) - num_fresh :]
+        taken = self._fresh.take(num_fresh, place, after)
         evicted = [self._evict() for _ in range(count - num_fresh)]
         taken += evicted
         for block in taken:
@@ -53,7 +72,7 @@ class BlockPool:
         if self.num_refs[block]:
             self.num_shared += 1
         else:
-            del self._evictable[block]
+            self._evictable.remove(block)
         self.num_refs[block] += 1
 
     def drop(self, blocks: Iterable[int]) -> list[int]:
@@ -67,16 +86,16 @@ class BlockPool:
                 continue
             freed.append(block)
             if self._cache and self._cache.holds(block):
-                self._evictable[block] = None
+                self._evictable.add(block, self._cache.since(block))
             else:
-                self._fresh.append(block)
+                self._fresh.put(block)
         return freed
 
     def check(self, tables: Iterable[list[int]]) -> None:
         """Reference counts equal owners, and every block is in use, fresh or evictable, in one way only."""
         owners = [0] * self.num_blocks
         for table in tables:
-            for block in table:
+            for block in real(table):
                 owners[block] += 1
         wrong = [block for block in range(self.num_blocks) if owners[block] != self.num_refs[block]]
         assert not wrong, f"block {wrong[0]} has {owners[wrong[0]]} owners, counted {self.num_refs[wrong[0]]}"
@@ -89,6 +108,6 @@ class BlockPool:
     def _evict(self) -> int:
         assert self._cache
         block = self._cache.pick(self._evictable)
-        del self._evictable[block]
+        self._evictable.remove(block)
         self._cache.forget(block)
         return block

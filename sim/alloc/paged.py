@@ -2,26 +2,34 @@
 
     [0, hit)            blocks found in the prefix cache: shared, full, never written
     [hit, stored)       written
-    [stored, held)      empty, in the last block
+    [stored, held)      empty, in the last block, or kept for drafts that were rolled back
 
 Sequences of one request share blocks by reference count; whoever writes into a shared block copies it first.
+Blocks whose every token is dropped (`sim.horizon`) are given back and leave a hole in the table.
 """
 
-from collections import Counter
 from collections.abc import Iterable
-from typing import Any
 
+from sim.alloc.announce import Announcer
 from sim.alloc.blocks import BlockPool
+from sim.alloc.needs import BlockNeeds
 from sim.alloc.protocol import GRANTED, Granted, Short, Traffic, Usage
-from sim.alloc.swap import SwapSpace, mirror, unique
+from sim.alloc.runs import FreshRuns
+from sim.alloc.swap import SwapSpace, mirror, written_tables
+from sim.alloc.tables import ENTRY_BYTES, TableShape, num_large_blocks
 from sim.alloc.usage import paged_usage
 from sim.cache import Chain, PrefixCache, PrefixIndex
 from sim.events import Kind, Sink
+from sim.horizon import Horizon, KeepAll, SlidingWindow
 from sim.request import Request, Sequence, SequenceGroup
+from sim.tables import HOLE, real, unique
 
 
 class PagedAllocator:
-    """Holds `ceil(tokens / block_size)` blocks for each sequence, wherever they are."""
+    """Holds `ceil(tokens / block_size)` blocks for each sequence, wherever they are.
+
+    With `run_blocks` above 1 this is `mixed`: so many blocks in order make up a large one (`sim.alloc.runs`).
+    """
 
     unit = "blocks"
 
@@ -34,17 +42,27 @@ class PagedAllocator:
         num_host_blocks: int = 0,
         watermark: float = 0.0,
         cache: PrefixCache | None = None,
+        eviction: str = "lru",
+        horizon: Horizon | None = None,
+        max_chunk: int | None = None,
+        run_blocks: int = 1,
+        table_shape: TableShape | None = None,
     ) -> None:
         self.block_size = block_size
         self.num_slots = num_blocks * block_size
         self.num_watermark_blocks = int(watermark * num_blocks)
-        self.device = BlockPool(num_blocks, cache)
+        fresh = FreshRuns(num_blocks, run_blocks) if run_blocks > 1 else None
+        self.device = BlockPool(num_blocks, cache, eviction, fresh)
         self.host = SwapSpace(num_host_blocks)
         self.tables: dict[Sequence, list[int]] = {}
         self.traffic = Traffic()
-        self._cache = cache
-        self._prefixes = PrefixIndex(cache, block_size)
-        self._log = log
+        self.horizon = horizon or KeepAll()
+        self._needs = BlockNeeds(block_size, self.horizon, max_chunk)
+        window = self.horizon if isinstance(self.horizon, SlidingWindow) else None
+        self._prefixes = PrefixIndex(cache, block_size, window)
+        self._say = Announcer(log, cache)
+        self._run_blocks = run_blocks
+        self._table_shape = table_shape
 
     @property
     def num_free_slots(self) -> int:
@@ -54,31 +72,21 @@ class PagedAllocator:
     def num_cached_slots(self) -> int:
         return self.device.num_evictable * self.block_size
 
-    def blocks_for(self, num_tokens: int) -> int:
-        """Blocks that `num_tokens` tokens fill, the last one perhaps in part."""
-        return -(-num_tokens // self.block_size)
-
     def never_fits(self, request: Request) -> Short | None:
-        needed = self._blocks_of_all(request, request.worst_case_tokens, request.width)
+        needed = self._needs.at_worst(request)
         return Short(needed, self.device.num_blocks) if needed > self.device.num_blocks else None
-
-    def _blocks_of_all(self, request: Request, num_tokens: int, width: int) -> int:
-        """Blocks of `width` sequences of so many tokens that share the full blocks of the prompt."""
-        each = self.blocks_for(num_tokens)
-        return each + (width - 1) * (each - request.prompt // self.block_size)
 
     # Admission
 
     def uncached_tokens(self, group: SequenceGroup) -> int:
-        hit = len(self._prefixes.find(group.sequences[0])) * self.block_size
-        shared = self._num_shared_blocks(group) * self.block_size
-        return group.num_pending - hit - (len(group.active) - 1) * shared
+        num_shared = (len(group.active) - 1) * self._needs.prompt_blocks(group.request)
+        return group.num_pending - (len(self._hits(group)) + num_shared) * self.block_size
 
     def admit(self, group: SequenceGroup, num_tokens: int, *, keep_watermark: bool) -> Granted | Short:
         first, *others = group.active
-        hits = self._prefixes.find(first)
-        pinned = sum(self.device.is_free(block) for block in hits)  # no longer there for anyone to take
-        needed = self._blocks_of_all(group.request, first.num_pending, len(group.active)) - len(hits)
+        hits = self._hits(group)
+        pinned = sum(self.device.is_free(block) for block in real(hits))  # no longer there for anyone to take
+        needed = self._needs.to_admit(group, hits)
         available = self.device.num_free - pinned - (self.num_watermark_blocks if keep_watermark else 0)
         if needed > available:
             return Short(needed, max(available, 0))
@@ -87,24 +95,28 @@ class PagedAllocator:
             num_tokens = first.num_pending
         self._extend(first, num_tokens, f"{num_tokens} tokens")
         for sequence in others:
-            num_shared = self._num_shared_blocks(group)
-            self._continue_from(first, sequence, self.tables[first][:num_shared], [])
-            sequence.stored = num_shared * self.block_size
+            shared = self.tables[first][: self._needs.prompt_blocks(group.request)]
+            sequence.stored = len(shared) * self.block_size
+            self._continue_from(first, sequence, self._needs.readable(sequence, shared), [])
             self._extend(sequence, sequence.num_pending, f"{sequence.num_pending} tokens")
         return GRANTED
 
-    def _num_shared_blocks(self, group: SequenceGroup) -> int:
-        """Full blocks of the prompt: sequences that come back after a preemption share no more than these."""
-        return group.request.prompt // self.block_size
+    def _hits(self, group: SequenceGroup) -> list[int]:
+        """Cached blocks at the start of what a waiting group has pending.
+
+        Sequences that come back together hit the prompt only: their last tokens may have been another's,
+        and each of them reads what follows the shared prompt.
+        """
+        first, *others = group.active
+        return self._prefixes.find(first, self._needs.prompt_blocks(group.request) if others else None)
 
     def _use_hits(self, sequence: Sequence, hits: list[int]) -> None:
-        for block in hits:
+        for block in real(hits):
             self.device.share(block)
         self.tables[sequence] = hits
         sequence.stored = len(hits) * self.block_size
         if hits:
-            why = f"the first {len(hits)} blocks of its input are in the prefix cache"
-            self._emit(Kind.HIT, sequence, why, blocks=hits[:], tokens=sequence.stored)
+            self._say.hit(sequence, hits)
 
     # Growth, forks and copies
 
@@ -113,16 +125,32 @@ class PagedAllocator:
         if not num_tokens:
             return GRANTED
         place, offset = divmod(sequence.stored, self.block_size)
-        must_copy = offset > 0 and self.device.num_refs[table[place]] > 1
-        needed = max(0, self.blocks_for(sequence.stored + num_tokens) - len(table)) + must_copy
+        must_copy = self._needs.may_diverge(sequence) and self.device.num_refs[table[place]] > 1
+        needed = max(0, self._needs.blocks_for(sequence.stored + num_tokens) - len(table)) + must_copy
         if needed > self.device.num_free:
             return Short(needed, self.device.num_free)
         if must_copy:
             self._copy_on_write(sequence, place, offset)
         why = f"{sequence.stored} + {num_tokens} tokens do not fit {len(table)} blocks"
         self._extend(sequence, num_tokens, why)
-        self._prefixes.remember(sequence, table, sequence.stored + num_tokens)
+        num_verified = min(sequence.stored + num_tokens, sequence.num_known)  # the rest are drafts
+        self._prefixes.remember(sequence, table, num_verified)
         return GRANTED
+
+    def settle(self, sequence: Sequence, before: int, *, was_prefilling: bool) -> None:
+        table = self.tables[sequence]
+        self._prefixes.remember(sequence, table, sequence.stored)
+        if self.horizon.is_total:
+            return
+        dropped = self.horizon.num_dropped(before, is_prefilling=was_prefilling)
+        now = self.horizon.num_dropped(sequence.stored, is_prefilling=sequence.is_prefilling)
+        if places := self._needs.dropped_places(sequence.request, table, dropped, now):
+            blocks = [table[place] for place in places]
+            for place in places:
+                table[place] = HOLE
+            freed = self.device.drop(blocks)
+            shared = [block for block in blocks if not self.device.is_free(block)]
+            self._say.punch(sequence, places, freed, shared, self.horizon.because())
 
     def fork(self, group: SequenceGroup) -> None:
         first = group.sequences[0]
@@ -136,101 +164,85 @@ class PagedAllocator:
         chains = [self._prefixes.chains_of(sequence) for sequence in group.sequences]
         for sequence, parent in zip(group.sequences, parents, strict=True):
             self._continue_from(group.sequences[parent], sequence, old[parent][:], chains[parent])
-        freed = self.device.drop(block for table in old for block in reversed(table))
+        freed = self.device.drop(block for table in old for block in reversed(real(table)))
         if freed:
-            self._log.emit(Kind.FREE, group.request.id, "no beam goes on from these", **self._freed(freed))
+            self._say.abandon(group, freed)
 
     def _continue_from(
         self, parent: Sequence, child: Sequence, blocks: list[int], chains: list[Chain]
     ) -> None:
-        for block in blocks:
+        for block in real(blocks):
             self.device.share(block)
         self.tables[child] = blocks
         self._prefixes.adopt(child, chains)
-        why = f"sequence {child.index} goes on from sequence {parent.index}: {len(blocks)} blocks shared"
-        self._emit(Kind.FORK, child, why, parent=parent.index, blocks=blocks[:])
+        self._say.fork(parent, child, blocks)
 
     def _copy_on_write(self, sequence: Sequence, place: int, num_tokens: int) -> None:
         table = self.tables[sequence]
         source = table[place]
         num_owners = self.device.num_refs[source]
-        destination = self._take(sequence, 1)[0]
+        destination = self._take(sequence, 1, place)[0]
         self.device.drop([source])
         table[place] = destination
         self.traffic.copies += 1
         self.traffic.copied_tokens += num_tokens
-        self._emit(
-            Kind.COPY,
-            sequence,
-            f"block {source} has {num_owners} owners: its {num_tokens} tokens are copied before one of them writes",
-            source=source,
-            destination=destination,
-            place=place,
-            tokens=num_tokens,
-        )
+        self._say.copy(sequence, place, source, destination, num_tokens, num_owners)
 
     # Giving memory back
 
     def release(self, group: SequenceGroup, why: str) -> None:
         for sequence in group.active:
-            blocks = self.tables.pop(sequence)[::-1]
+            self._prefixes.unlearn(self.tables[sequence], sequence.stored)
+            blocks = real(self.tables.pop(sequence))[::-1]
             freed = self.device.drop(blocks)
             self._prefixes.leave(sequence)
             shared = [block for block in blocks if not self.device.is_free(block)]
-            self._emit(
-                Kind.FREE, sequence, why, **self._freed(freed), **({"shared": shared} if shared else {})
-            )
+            self._say.release(sequence, why, freed, shared)
 
     def host_has_room(self, group: SequenceGroup) -> bool:
-        return len(unique(self._written(group))) <= self.host.pool.num_free
+        return len(unique(written_tables(self.tables, group, self.block_size))) <= self.host.pool.num_free
 
     def swap_out(self, group: SequenceGroup, why: str) -> None:
-        written = self._written(group)
+        written = written_tables(self.tables, group, self.block_size)
         host_blocks = self.host.store(group, written)
         self.traffic.swapped_out_blocks += len(host_blocks)
-        self._log.emit(Kind.SWAP_OUT, group.request.id, why, blocks=unique(written), host_blocks=host_blocks)
+        self._say.swap(Kind.SWAP_OUT, group, why, unique(written), host_blocks)
         self.release(group, f"swapped to {len(host_blocks)} host blocks")
 
     def swap_in(self, group: SequenceGroup, tokens: list[int], why: str) -> Granted | Short:
         host_tables = self.host.tables_of(group)
         host_blocks = unique(host_tables)
-        needed = len(host_blocks) + self._blocks_to_go_on(group, host_tables, tokens)
+        needed = len(host_blocks) + self._needs.to_go_on(group, host_tables, tokens)
         if needed > self.device.num_free:
             return Short(needed, self.device.num_free)
-        blocks = self._take(group.sequences[0], len(host_blocks))
+        blocks = self._take(group.sequences[0], len(host_blocks), 0)
         for sequence, table in zip(group.active, mirror(host_tables, blocks, self.device), strict=True):
             self.tables[sequence] = table
-            self._emit(
-                Kind.ALLOC, sequence, f"{len(table)} blocks come back from host memory", blocks=table[:]
-            )
+            self._say.alloc(sequence, table, f"{len(real(table))} blocks come back from host memory")
         self.traffic.swapped_in_blocks += len(host_blocks)
-        self._log.emit(Kind.SWAP_IN, group.request.id, why, blocks=blocks, host_blocks=host_blocks)
+        self._say.swap(Kind.SWAP_IN, group, why, blocks, host_blocks)
         self.host.drop(group)
         for sequence, num_tokens in zip(group.active, tokens, strict=True):
             answer = self.grow(sequence, num_tokens)
             assert isinstance(answer, Granted), "the need was counted above"
         return GRANTED
 
-    def _blocks_to_go_on(self, group: SequenceGroup, tables: list[list[int]], tokens: list[int]) -> int:
-        """Blocks that the next tokens take, copies of shared last blocks included."""
-        num_new = 0
-        writers: Counter[int] = Counter()
-        for sequence, table, num_tokens in zip(group.active, tables, tokens, strict=True):
-            num_new += max(0, self.blocks_for(sequence.stored + num_tokens) - len(table))
-            place, offset = divmod(sequence.stored, self.block_size)
-            writers.update([table[place]] if offset and num_tokens else [])
-        return num_new + sum(count - 1 for count in writers.values())
-
-    def _written(self, group: SequenceGroup) -> list[list[int]]:
-        return [self.tables[sequence][: self.blocks_for(sequence.stored)] for sequence in group.active]
-
     # Books
 
     def table_bytes(self) -> int:
-        return 4 * sum(len(table) for table in self.tables.values())
+        if self._table_shape is None:  # rows that are as long as they are used
+            return ENTRY_BYTES * sum(len(table) for table in self.tables.values())
+        return self._table_shape.bytes_of(self.tables.values())
+
+    @property
+    def num_large_blocks(self) -> int:
+        """Whole runs that sequences hold in order; a shared one counts for each."""
+        return sum(num_large_blocks(table, self._run_blocks) for table in self.tables.values())
 
     def usage(self, groups: Iterable[SequenceGroup]) -> Usage:
-        return paged_usage(self.tables, groups, self.block_size, has_shared=self.device.num_shared > 0)
+        return paged_usage(
+            self.tables, groups, self.block_size, self.horizon, has_shared=self.device.num_shared > 0
+        )
 
     def is_stranded(self, group: SequenceGroup) -> bool:
         return False  # any free blocks will do: what they cannot hold, they are too few for
@@ -242,30 +254,15 @@ class PagedAllocator:
     def _extend(self, sequence: Sequence, num_tokens: int, why: str) -> None:
         """Room for `num_tokens` more than the stored ones, which must be there."""
         table = self.tables[sequence]
-        if count := max(0, self.blocks_for(sequence.stored + num_tokens) - len(table)):
-            blocks = self._take(sequence, count)
+        if count := max(0, self._needs.blocks_for(sequence.stored + num_tokens) - len(table)):
+            blocks = self._take(sequence, count, len(table))
             table.extend(blocks)
-            left = self.device.num_free
-            self._emit(
-                Kind.ALLOC,
-                sequence,
-                f"{why}: {count} blocks of {self.block_size}, {left} left free",
-                blocks=blocks,
-            )
+            size, left = self.block_size, self.device.num_free
+            self._say.alloc(sequence, blocks, f"{why}: {count} blocks of {size}, {left} left free")
 
-    def _take(self, sequence: Sequence, count: int) -> list[int]:
-        blocks, evicted = self.device.take(count)
+    def _take(self, sequence: Sequence, count: int, place: int) -> list[int]:
+        after = self.tables[sequence][place - 1] if place else None
+        blocks, evicted = self.device.take(count, place, after)
         if evicted:
-            why = f"only blocks with cached content are free; these {len(evicted)} were freed longest ago"
-            self._emit(Kind.EVICT, sequence, why, blocks=evicted)
+            self._say.evict(sequence, evicted, self.device.why_evicted)
         return blocks
-
-    def _freed(self, blocks: list[int]) -> dict[str, list[int]]:
-        """The fields of a `free` event: the blocks, and which of them keep content that can be found."""
-        kept = [block for block in blocks if self._cache and self._cache.holds(block)]
-        return {"blocks": blocks, "cached": kept} if kept else {"blocks": blocks}
-
-    def _emit(self, kind: Kind, sequence: Sequence, why: str, **changes: Any) -> None:
-        """An event of one sequence; its index is given where the request has several."""
-        which = {"sequence": sequence.index} if sequence.request.width > 1 else {}
-        self._log.emit(kind, sequence.request.id, why, **which, **changes)

@@ -7,6 +7,9 @@ from bisect import bisect_left, insort
 from collections.abc import Callable
 from typing import Protocol
 
+Ranges = dict[int, int]  # start -> slots taken
+Move = tuple[int, int]  # start before, start after
+
 
 class Placement(Protocol):
     """Hands out ranges `[start, start + length)` of a pool of slots, never overlapping."""
@@ -37,6 +40,25 @@ class Placement(Protocol):
 
     def release(self, start: int, length: int) -> None:
         """Gives back what `place(length)` returned; neighbouring holes become one."""
+        ...
+
+    def extend(self, start: int, length: int, needed: int, wanted: int) -> int | None:
+        """Lets the range grow where it is, to `wanted` slots or at least to `needed`.
+
+        Returns the length that it has then, or None with nothing changed.
+        """
+        ...
+
+    def gather(self, ranges: Ranges, count: int, length: int) -> list[Move] | None:
+        """Moves `ranges`, which are all that are placed, until `count` more of `length` can be placed.
+
+        Returns the moves in an order in which each may be copied before the next, or None with nothing
+        changed when no order of the ranges makes that room.
+        """
+        ...
+
+    def open_behind(self, ranges: Ranges, start: int, more: int) -> list[Move] | None:
+        """Moves `ranges` until at least `more` free slots follow the range at `start`; else as `gather`."""
         ...
 
     def holes(self) -> list[tuple[int, int]]:
@@ -77,14 +99,7 @@ class FitPlacement:
         start = self.find(length)
         if start is None:
             return None
-        hole = self._lengths.pop(start)
-        index = bisect_left(self._starts, start)
-        if hole == length:
-            del self._starts[index]
-        else:
-            self._starts[index] = start + length
-            self._lengths[start + length] = hole - length
-        self.num_free -= length
+        self._cut(start, length)
         self.cursor = start + length
         return start
 
@@ -101,8 +116,63 @@ class FitPlacement:
         insort(self._starts, start)
         self._lengths[start] = length
 
+    def extend(self, start: int, length: int, needed: int, wanted: int) -> int | None:
+        end = start + length
+        longer = min(wanted, length + self._lengths.get(end, 0))
+        if longer < needed:
+            return None
+        self._cut(end, longer - length)
+        return longer
+
+    def gather(self, ranges: Ranges, count: int, length: int) -> list[Move] | None:
+        return self._slide(ranges, self.num_slots) if count * length <= self.num_free else None
+
+    def open_behind(self, ranges: Ranges, start: int, more: int) -> list[Move] | None:
+        return self._slide(ranges, start) if more <= self.num_free else None
+
+    def _slide(self, ranges: Ranges, last: int) -> list[Move]:
+        """Ranges up to the one at `last` go down, the others up: one hole is left, between them."""
+        order = sorted(ranges)
+        low = slide_down([(start, ranges[start]) for start in order if start <= last])
+        high = slide_up([(start, ranges[start]) for start in order if start > last], self.num_slots)
+        hole = sum(length for start, length in ranges.items() if start <= last)
+        self._starts = [hole] if self.num_free else []
+        self._lengths = dict.fromkeys(self._starts, self.num_free)
+        return [(old, new) for old, new in [*low, *high] if old != new]
+
+    def _cut(self, start: int, length: int) -> None:
+        """Takes the first `length` slots of the hole at `start`."""
+        hole = self._lengths.pop(start)
+        index = bisect_left(self._starts, start)
+        if hole == length:
+            del self._starts[index]
+        else:
+            self._starts[index] = start + length
+            self._lengths[start + length] = hole - length
+        self.num_free -= length
+
     def holes(self) -> list[tuple[int, int]]:
         return [(start, self._lengths[start]) for start in self._starts]
+
+
+def slide_down(ranges: list[tuple[int, int]]) -> list[Move]:
+    """Packs ranges, given by address, against slot 0. Each lands below what is still to be copied."""
+    moves: list[Move] = []
+    end = 0
+    for start, length in ranges:
+        moves.append((start, end))
+        end += length
+    return moves
+
+
+def slide_up(ranges: list[tuple[int, int]], num_slots: int) -> list[Move]:
+    """Packs ranges, given by address, against the end of the pool, the highest first."""
+    moves: list[Move] = []
+    end = num_slots
+    for start, length in reversed(ranges):
+        end -= length
+        moves.append((start, end))
+    return moves
 
 
 def first_fit(pool: FitPlacement, fitting: list[int], length: int) -> int:

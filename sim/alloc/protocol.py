@@ -14,10 +14,11 @@ class Granted:
 
 @dataclass(frozen=True, slots=True)
 class Short:
-    """The memory is not there, and nothing was changed. Both counts are in the allocator's `unit`."""
+    """The memory is not there, and nothing was changed. The counts are in the allocator's `unit`."""
 
     needed: int
     available: int
+    asked: int | None = None  # of a reservation: what it asks for before its placement rounds that up
 
 
 GRANTED = Granted()
@@ -31,6 +32,8 @@ class Usage:
     reserved: int = 0
     internal: int = 0
     rounding: int = 0
+    blocks: int = 0  # different blocks in all tables; 0 where there are none
+    table_entries: int = 0  # blocks in all tables, shared ones as often as they stand there
 
 
 @dataclass(slots=True)
@@ -74,7 +77,7 @@ class KVAllocator(Protocol):
         ...
 
     def uncached_tokens(self, group: SequenceGroup) -> int:
-        """Tokens that a waiting group, admitted now, would have to compute: without what it hits or shares."""
+        """Tokens that a waiting group, admitted now, would compute: without what it hits or shares."""
         ...
 
     def admit(self, group: SequenceGroup, num_tokens: int, *, keep_watermark: bool) -> Granted | Short:
@@ -89,6 +92,13 @@ class KVAllocator(Protocol):
         """Makes room to write `num_tokens` more than the stored ones, copying a shared block first.
 
         Changes nothing when `Short`.
+        """
+        ...
+
+    def settle(self, sequence: Sequence, before: int, *, was_prefilling: bool) -> None:
+        """A step has stored [before, stored), of which nothing will be rolled back any more.
+
+        Gives back what no later query reads. Called where there are drafts, or a horizon that forgets.
         """
         ...
 

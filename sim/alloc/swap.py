@@ -1,24 +1,34 @@
 """Host memory for swapped groups: the same tables over other blocks, sharing included."""
 
+from collections.abc import Mapping
+
 from sim.alloc.blocks import BlockPool
 from sim.request import Sequence, SequenceGroup
-
-
-def unique(tables: list[list[int]]) -> list[int]:
-    """The blocks of all tables, each once, in table order."""
-    return list(dict.fromkeys(block for table in tables for block in table))
+from sim.tables import HOLE, real, unique
 
 
 def mirror(tables: list[list[int]], blocks: list[int], pool: BlockPool) -> list[list[int]]:
     """The same tables over `blocks`, which stand for `unique(tables)` and have one owner each so far."""
-    place_of = dict(zip(unique(tables), blocks, strict=True))
+    place_of = {**dict(zip(unique(tables), blocks, strict=True)), HOLE: HOLE}
     seen: set[int] = set()
     mirrored = [[place_of[block] for block in table] for table in tables]
-    for block in (block for table in mirrored for block in table):
+    for block in (block for table in mirrored for block in real(table)):
         if block in seen:
             pool.share(block)
         seen.add(block)
     return mirrored
+
+
+def written_tables(
+    tables: Mapping[Sequence, list[int]], group: SequenceGroup, block_size: int
+) -> list[list[int]]:
+    """The group's tables as far as they are written; the first one, which fills what all share, as any."""
+    first, *others = [sequence.stored for sequence in group.active]
+    stored = [max([first, *others]), *others]
+    return [
+        tables[sequence][: -(-count // block_size)]
+        for sequence, count in zip(group.active, stored, strict=True)
+    ]
 
 
 class SwapSpace:
@@ -41,4 +51,4 @@ class SwapSpace:
     def drop(self, group: SequenceGroup) -> None:
         """Frees what the group holds here."""
         for sequence in group.active:
-            self.pool.drop(reversed(self.tables.pop(sequence)))
+            self.pool.drop(reversed(real(self.tables.pop(sequence))))

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass, fields
 
-from sim.config import Config, dial
+from sim.config import Config
+from sim.dials import dial
 from sim.errors import InputError, unknown_name
 from sim.fleet.router import ROUTERS
 

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from sim.alloc import BlockPool, Granted, PagedAllocator, Short
+from sim.alloc.fresh import FreshStack
 from sim.batch import Batch
 from sim.config import Config
 from sim.events import Kind, Sink
@@ -25,37 +26,57 @@ from sim.server import Server
 from sim.timing import TimingModel
 
 
+class LoanStack(FreshStack):
+    """A free list from whose far end blocks leave and to which they come."""
+
+    def take_last(self, count: int) -> list[int]:
+        """Takes out the `count` blocks that would be used last."""
+        taken = self._blocks[:count]
+        del self._blocks[:count]
+        return taken
+
+    def put_last(self, blocks: list[int]) -> None:
+        """More blocks, to be used last."""
+        self._blocks[:0] = blocks
+
+    def take_all(self, wanted: set[int]) -> list[int]:
+        """Takes out those of `wanted` that are free."""
+        taken = [block for block in self._blocks if block in wanted]
+        if taken:
+            self._blocks = [block for block in self._blocks if block not in wanted]
+        return taken
+
+
 class LendingPool(BlockPool):
     """A pool whose free blocks may leave it, and in which blocks of others may be."""
 
     def __init__(self, num_blocks: int, num_replicas: int) -> None:
-        super().__init__(num_blocks)
+        self._stack = LoanStack(num_blocks)
+        super().__init__(num_blocks, fresh=self._stack)
         self.num_refs = [0] * (num_blocks * (1 + num_replicas))
         self.lent: set[int] = set()
         self.borrowed: set[int] = set()
 
     def lend(self, count: int) -> list[int]:
         """Takes `count` free blocks out, those that would be used last."""
-        blocks, self._fresh[:count] = self._fresh[:count], []
+        blocks = self._stack.take_last(count)
         self.lent.update(blocks)
         return blocks
 
     def take_back(self, blocks: list[int]) -> None:
         """Lent blocks are home again."""
         self.lent.difference_update(blocks)
-        self._fresh[:0] = blocks
+        self._stack.put_last(blocks)
 
     def receive(self, blocks: list[int]) -> None:
         """Blocks of a neighbour, by the numbers they have here; they are used last."""
         self.borrowed.update(blocks)
-        self._fresh[:0] = blocks
+        self._stack.put_last(blocks)
 
     def give_back(self) -> list[int]:
         """Takes borrowed blocks out that nobody uses."""
-        idle = [block for block in self._fresh if block in self.borrowed]
-        if idle:
-            self.borrowed.difference_update(idle)
-            self._fresh = [block for block in self._fresh if block < self.num_blocks]
+        idle = self._stack.take_all(self.borrowed)
+        self.borrowed.difference_update(idle)
         return idle
 
     def check(self, tables: Iterable[list[int]]) -> None:
@@ -63,7 +84,7 @@ class LendingPool(BlockPool):
         counted = {block: count for block, count in enumerate(self.num_refs) if count}
         assert counted == dict(owners), "reference counts differ from the tables"
         here = (set(range(self.num_blocks)) - self.lent) | self.borrowed
-        assert sorted([*self._fresh, *owners]) == sorted(here), "a block is lost, doubled or not here"
+        assert sorted([*self._stack, *owners]) == sorted(here), "a block is lost, doubled or not here"
 
 
 class BorrowingAllocator(PagedAllocator):
@@ -116,7 +137,7 @@ class Market:
         self.peak_on_loan = 0  # blocks on loan at once
 
     def lend(self, borrower: BorrowingAllocator, short: Short, who: str) -> bool:
-        """Gets `borrower` what it lacks, from whoever has most; False, and nothing done, if nobody has."""
+        """Gets `borrower` what it lacks, from whoever has most; False, and nothing moves, if none has."""
         missing = short.needed - short.available
         lenders = [self._pool_of(server) for server in self.servers if not server.scheduler.waiting]
         lenders = [lender for lender in lenders if lender is not borrower and lender.pool.num_free]

@@ -122,7 +122,7 @@ def test_instants_say_why_and_counters_sum_to_the_pool():
     run = thrashing()
     events = document(chrome_trace_of(run.events, "made"))["traceEvents"]
     preempted = next(event for event in events if event["name"] == "preempt")
-    assert preempted["args"]["why"] == "r0 needs 1 blocks, 0 free; request r1 arrived last"
+    assert preempted["args"]["why"] == "r0 needs 1 block, 0 free; request r1 is the youngest running request"
     ledgers = [event for event in events if event["name"] == "ledger"]
     assert len(ledgers) == run.num_steps
     assert all(sum(event["args"][name] for name in CLASSES) == 16 for event in ledgers)

@@ -117,17 +117,23 @@ def test_calc_tells_what_one_rank_holds(capsys: pytest.CaptureFixture[str]):
             "--borrow --replicas 2 --prefix-cache hash",
             "--borrow with --prefix-cache hash: a borrowed block goes",
         ),
-        ("--placement best-fit", "--placement with --allocator paged: any free block will do"),
+        (
+            "--placement best-fit",
+            "--placement best-fit with --allocator paged: its blocks or pages may lie anywhere",
+        ),
         (
             "--preempt swap --allocator max",
-            "--preempt with --allocator max: it reserves everything at admission",
+            "--preempt swap with --allocator max: only blocks go to host memory",
         ),
-        ("--victim oldest --allocator oracle", "--victim with --allocator oracle: it reserves everything"),
+        (
+            "--victim oldest --allocator oracle",
+            "--victim oldest with --allocator oracle: max, pow2, oracle reserve in full",
+        ),
         (
             "--prefix-cache hash --allocator pow2",
-            "--prefix-cache with --allocator pow2: contiguous ranges share",
+            "--prefix-cache hash with --allocator pow2: only whole blocks are found again",
         ),
-        ("--hardware h100 --timing unit", "--hardware with --timing unit: only roofline asks"),
+        ("--hardware h100 --timing unit", "--hardware h100 with --timing unit: only roofline asks"),
         ("--swap-blocks 4", "--swap-blocks without --preempt swap: recompute uses no host memory"),
         ("--pool-blocks 4", "--pool-tokens and --pool-blocks: each sets the size of the pool"),
         ("--tensor-parallel 3", "--tensor-parallel 3 with --model opt-13b: its 40 heads cannot be dealt out"),

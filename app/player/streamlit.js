@@ -1,0 +1,18 @@
+// The host for Streamlit's components v2. It is called again on every change of `data`, without a clean-up in
+// between, so a player is kept for each place it is shown at. The start is part of `data` because state that
+// is given as `default` does not come here.
+const live = new WeakMap();
+
+export default function ({ parentElement, data, setStateValue }) {
+  const known = live.get(parentElement);
+  if (known) {
+    known.load(data.replay);
+  } else {
+    const onStep = (moment) => setStateValue("step", moment);
+    live.set(parentElement, mount(parentElement, data.replay, { moment: data.moment ?? undefined, onStep }));
+  }
+  return () => {
+    live.get(parentElement)?.stop();
+    live.delete(parentElement);
+  };
+}

@@ -1,0 +1,99 @@
+// What the player says in words: sentences, counts, text alternatives.
+
+import { lengthOf, valueAt } from "./state.js";
+
+export const CLASS_WORDS = {
+  live: ["live", "keys and values that a running request will read"],
+  reserved: ["reserved", "held and empty; its owner will fill it"],
+  internal: ["wasted inside", "held and never to be filled: reserved too much, or the tail of a last block"],
+  rounding: ["wasted by rounding", "held only because the placement rounds up"],
+  cached: ["cached", "finished keys and values that another request may find"],
+  external: ["free but too scattered", "enough in total for the first in the queue, but not in one piece"],
+  free: ["free", "available to anyone"],
+};
+
+const DEEDS = {
+  arrive: "arrives",
+  reject: "is rejected",
+  admit: "is admitted",
+  prefill: "has its prompt processed",
+  hit: "finds its prompt in the cache",
+  alloc: "gets memory",
+  fork: "is forked",
+  copy: "copies a shared block",
+  free: "gives memory back",
+  preempt: "is preempted",
+  swap_out: "is swapped out",
+  swap_in: "comes back from the host",
+  evict: "evicts a cached block",
+  move: "is moved",
+  rollback: "takes tokens back",
+  finish: "finishes",
+};
+const BY_INTEREST = [
+  "reject", "preempt", "swap_out", "swap_in", "evict", "copy", "fork", "move", "rollback", "finish", "hit", "admit",
+  "arrive", "alloc", "prefill", "free",
+];
+
+export const deed = (kind) => DEEDS[kind] ?? kind;
+const thousands = new Intl.NumberFormat("en-US"); // made once: making it is what takes time
+export const count = (value) => thousands.format(value);
+export const plural = (value, noun) => `${count(value)} ${noun}${value === 1 ? "" : "s"}`;
+export const percent = (part, whole) => `${whole ? ((100 * part) / whole).toFixed(part && part < whole / 100 ? 1 : 0) : 0} %`;
+export const seconds = (time) => `${time.toFixed(3)} s`;
+
+// The most interesting event comes first, otherwise in order.
+export function byInterest(said) {
+  const rank = ([kind]) => BY_INTEREST.indexOf(kind);
+  return said.map((item, place) => [item, place]).sort((a, b) => rank(a[0]) - rank(b[0]) || a[1] - b[1]).map(([item]) => item);
+}
+
+// "r3 is preempted: r1 needs 1 blocks, 0 free; request r3 arrived last"
+export const sentence = ([kind, request, why], labels) => `${labels[request]} ${deed(kind)}: ${why}`;
+
+// What a side's frame did, in a few words.
+export function stepWords(log, frame) {
+  const step = valueAt(log, "step", frame);
+  const batch = valueAt(log, "batch", frame);
+  if (batch) return `step ${count(step)}: ${plural(batch, "sequence")} ran ${plural(valueAt(log, "tokens", frame), "token")}`;
+  if (frame === 0) return "before the first step: all memory is free";
+  return `${frame === log.deltas.length - 1 ? "all done" : "nothing to do"}: nobody holds memory`;
+}
+
+// One line for a moment: the most interesting event of each side that has just moved, for the live region.
+export function headline(replay, moment, labels, letters) {
+  const parts = replay.sides.flatMap((log, side) => {
+    const frame = replay.clock.frames[side][moment];
+    if (moment > 0 && replay.clock.frames[side][moment - 1] === frame) return [];
+    const [first] = byInterest(log.said[frame]);
+    const name = letters.length > 1 ? `${letters[side]}, ${log.name}: ` : "";
+    return [`${name}${first ? sentence(first, labels) : stepWords(log, frame)}.`];
+  });
+  return parts.join(" ");
+}
+
+// The text alternative of a pool's picture.
+export function poolWords(log, frame, state, labels) {
+  const parts = Object.keys(CLASS_WORDS)
+    .map((name) => [CLASS_WORDS[name][0], valueAt(log, name, frame)])
+    .filter(([, slots]) => slots)
+    .map(([name, slots]) => `${count(slots)} ${name} (${percent(slots, log.pool)})`);
+  const largest = [...state.tables]
+    .map(([sequence, cells]) => [log.owners[sequence], cells.reduce((sum, cell) => sum + lengthOf(state.cells.get(cell)), 0)])
+    .sort((a, b) => b[1] - a[1])
+    .slice(0, 3)
+    .map(([request, slots]) => `${labels[request]} ${count(slots)}`);
+  const holders = largest.length ? ` Most is held by ${largest.join(", ")}.` : "";
+  return `Memory of ${log.name}, ${plural(log.pool, "slot")}: ${parts.join(", ")}.${holders}`;
+}
+
+// A block table in few characters, neighbours joined: [[first logical, last logical, first cell, last cell]].
+export function tableRuns(cells) {
+  const runs = [];
+  cells.forEach((cell, index) => {
+    const last = runs.at(-1);
+    if (last && cell === last[3] + 1) [last[1], last[3]] = [index, cell];
+    else runs.push([index, index, cell, cell]);
+  });
+  return runs;
+}

@@ -1,0 +1,183 @@
+"""The functions that the engine calls: check the input, pick a backend, run it."""
+
+from collections.abc import Callable
+from importlib import import_module
+
+import torch
+from torch import Tensor
+
+from engine.attention.checks import check_attention, check_caches, check_decode, check_prefill, require
+from engine.attention.features import Options, make_features
+from engine.attention.kv import KV, ContiguousKV, PagedKV
+
+BACKENDS = {
+    "torch": "engine.attention.reference",
+    "cpu": "engine.attention.cpu_backend",
+    "triton": "engine.attention.triton_backend",
+}
+
+
+def paged_attention(
+    query: Tensor,
+    key_cache: Tensor,
+    value_cache: Tensor,
+    block_tables: Tensor,
+    seq_lens: Tensor,
+    *,
+    scale: float | None = None,
+    window: int | None = None,
+    sinks: int = 0,
+    alibi_slopes: Tensor | None = None,
+    softcap: float | None = None,
+    k_scale: float | Tensor | None = None,
+    v_scale: float | Tensor | None = None,
+    out: Tensor | None = None,
+    backend: str = "auto",
+) -> Tensor:
+    """Decode: attention of one query token for each sequence, the last of its `seq_lens` tokens.
+
+    query         [num_seqs, num_heads, head_dim], float32, float16 or bfloat16 (float64: `torch` only)
+    caches        [num_blocks, block_size, num_kv_heads, head_dim], of those dtypes or int8, float8; any
+                  strides but head_dim's, which is 1; num_heads is a multiple of num_kv_heads
+    block_tables  int32 [num_seqs, max_blocks]; entries past a sequence's last block may hold anything
+    seq_lens      int32 [num_seqs], tokens in the cache, the query's own included; 0 gives zeros
+    scale         of the scores; None is 1/sqrt(head_dim)
+    window, sinks see the last `window` tokens (the query's own included) and the first `sinks` tokens
+                  of the sequence; None sees all. Other slots are never read
+    alibi_slopes  float32 [num_heads]
+    softcap       bounds the scores to +-softcap, before ALiBi; None is no bound
+    k_scale, v_scale  what a stored number is multiplied by: one, or one for each kv head; None is 1
+    out           where to write, [num_seqs, num_heads, head_dim] in query's dtype; None makes one
+    backend       "torch", "cpu", "triton", or "auto": triton on a CUDA device, else cpu
+
+    Returns `out`. A row's result does not depend on the other rows, to the bit. Sums are float32.
+    Raises ValueError, with the numbers and the remedy, on input that does not fit together and on what
+    the backend cannot do. Paper: PagedAttention, arXiv 2309.06180, section 4.1.
+    """
+    check_caches(key_cache, value_cache, num_dims=4)
+    options = Options(scale, window, sinks, alibi_slopes, softcap, k_scale, v_scale)
+    return decode(query, PagedKV(key_cache, value_cache, block_tables), seq_lens, options, out, backend)
+
+
+def paged_prefill(
+    query: Tensor,
+    key_cache: Tensor,
+    value_cache: Tensor,
+    block_tables: Tensor,
+    seq_lens: Tensor,
+    query_start_loc: Tensor,
+    *,
+    scale: float | None = None,
+    window: int | None = None,
+    sinks: int = 0,
+    alibi_slopes: Tensor | None = None,
+    softcap: float | None = None,
+    k_scale: float | Tensor | None = None,
+    v_scale: float | Tensor | None = None,
+    out: Tensor | None = None,
+    backend: str = "auto",
+) -> Tensor:
+    """Attention of many query tokens for each sequence: a prompt, or a chunk of one.
+
+    query            [total_query_tokens, num_heads, head_dim]; rows query_start_loc[i] up to
+                     query_start_loc[i + 1] are the last tokens of sequence i
+    query_start_loc  int32 [num_seqs + 1], rising from 0 to total_query_tokens
+    seq_lens         int32 [num_seqs], tokens in the cache, those of the query included
+
+    Causal: a query sees its own position and what comes before (bottom-right aligned). The rest, errors
+    too, as in `paged_attention`.
+    """
+    check_caches(key_cache, value_cache, num_dims=4)
+    options = Options(scale, window, sinks, alibi_slopes, softcap, k_scale, v_scale)
+    kv = PagedKV(key_cache, value_cache, block_tables)
+    return prefill(query, kv, seq_lens, query_start_loc, options, out, backend)
+
+
+def contiguous_attention(
+    query: Tensor,
+    key_arena: Tensor,
+    value_arena: Tensor,
+    starts: Tensor,
+    seq_lens: Tensor,
+    *,
+    scale: float | None = None,
+    window: int | None = None,
+    sinks: int = 0,
+    alibi_slopes: Tensor | None = None,
+    softcap: float | None = None,
+    k_scale: float | Tensor | None = None,
+    v_scale: float | Tensor | None = None,
+    out: Tensor | None = None,
+    backend: str = "auto",
+) -> Tensor:
+    """`paged_attention` without pages: token t of sequence i lies in slot starts[i] + t.
+
+    key_arena, value_arena  [num_slots, num_kv_heads, head_dim]
+    starts                  int64 [num_seqs], the first slot of each sequence
+    """
+    check_caches(key_arena, value_arena, num_dims=3)
+    options = Options(scale, window, sinks, alibi_slopes, softcap, k_scale, v_scale)
+    return decode(query, ContiguousKV(key_arena, value_arena, starts), seq_lens, options, out, backend)
+
+
+def contiguous_prefill(
+    query: Tensor,
+    key_arena: Tensor,
+    value_arena: Tensor,
+    starts: Tensor,
+    seq_lens: Tensor,
+    query_start_loc: Tensor,
+    *,
+    scale: float | None = None,
+    window: int | None = None,
+    sinks: int = 0,
+    alibi_slopes: Tensor | None = None,
+    softcap: float | None = None,
+    k_scale: float | Tensor | None = None,
+    v_scale: float | Tensor | None = None,
+    out: Tensor | None = None,
+    backend: str = "auto",
+) -> Tensor:
+    """`paged_prefill` without pages; arenas and `starts` as in `contiguous_attention`."""
+    check_caches(key_arena, value_arena, num_dims=3)
+    options = Options(scale, window, sinks, alibi_slopes, softcap, k_scale, v_scale)
+    kv = ContiguousKV(key_arena, value_arena, starts)
+    return prefill(query, kv, seq_lens, query_start_loc, options, out, backend)
+
+
+def decode(
+    query: Tensor, kv: KV, seq_lens: Tensor, options: Options, out: Tensor | None, backend: str
+) -> Tensor:
+    """One query token for each sequence, paged or contiguous."""
+    check_attention(query, kv, seq_lens, out)
+    features = make_features(query, kv.num_kv_heads, options)
+    check_decode(query, kv, seq_lens, features)
+    result = torch.empty_like(query, memory_format=torch.contiguous_format) if out is None else out
+    pick("decode", backend, query)(query, kv, seq_lens, features, result)
+    return result
+
+
+def prefill(
+    query: Tensor,
+    kv: KV,
+    seq_lens: Tensor,
+    query_start_loc: Tensor,
+    options: Options,
+    out: Tensor | None,
+    backend: str,
+) -> Tensor:
+    """Many query tokens for each sequence, paged or contiguous."""
+    check_attention(query, kv, seq_lens, out)
+    features = make_features(query, kv.num_kv_heads, options)
+    check_prefill(query, kv, seq_lens, query_start_loc, features)
+    result = torch.empty_like(query, memory_format=torch.contiguous_format) if out is None else out
+    pick("prefill", backend, query)(query, kv, seq_lens, query_start_loc, features, result)
+    return result
+
+
+def pick(operation: str, backend: str, query: Tensor) -> Callable[..., None]:
+    """The backend's function. Its module is imported on first use: numba and Triton take a while."""
+    if backend == "auto":
+        backend = "triton" if query.is_cuda else "cpu"
+    require(backend in BACKENDS, f'backend "{backend}": must be one of auto, {", ".join(BACKENDS)}')
+    return getattr(import_module(BACKENDS[backend]), operation)

@@ -1,0 +1,80 @@
+"""What decode and prefill do with one tile of keys: find it, then take its scores through the softmax."""
+
+from typing import Any
+
+import numpy as np
+
+from engine.attention.cpu_jit import compiled
+from engine.attention.cpu_rows import UNROLL, ZERO, exp, f32
+
+TILE = 64  # keys between two looks at the running maximum
+NUM_OFFSETS = TILE + UNROLL  # see `locate`
+
+
+@compiled
+def round_up(count: int) -> int:
+    """To a whole group of UNROLL."""
+    return (count + UNROLL - 1) // UNROLL * UNROLL
+
+
+@compiled
+def fill(array: Any, number: float) -> None:
+    """array[:, :] = number; numba takes seconds to compile that line."""
+    for i in range(array.shape[0]):
+        for j in range(array.shape[1]):
+            array[i, j] = number
+
+
+@compiled
+def locate(
+    table: Any, block_size: int, strides: Any, token: int, stop: int, sinks: int, window_start: int,
+    key_offsets: Any, value_offsets: Any, positions: Any,
+) -> tuple[int, int]:  # fmt: skip
+    """The next visible tokens in [token, stop), at most a tile: their number, and the token to go on from.
+
+    Visible are [0, sinks) and [window_start, stop). Past the count, up to a whole group of UNROLL, the
+    offsets repeat the last one, so that the loops need no remainder; one group more is only prefetched.
+    """
+    count = 0
+    while token < stop and count < TILE:
+        if sinks <= token < window_start:
+            token = window_start
+            continue
+        block, offset = table[token // block_size], token % block_size
+        key_offsets[count] = block * strides[0, 0] + offset * strides[0, 1]
+        value_offsets[count] = block * strides[1, 0] + offset * strides[1, 1]
+        positions[count] = token
+        count += 1
+        token += 1
+    for t in range(count, round_up(count) + UNROLL):
+        key_offsets[t], value_offsets[t] = key_offsets[count - 1], value_offsets[count - 1]
+    return count, token
+
+
+@compiled
+def soften(scores: Any, positions: Any, count: int, position: int, softcap: float, slope: float) -> None:
+    """Softcap (0 is none), then ALiBi, on the scores of one query at `position`."""
+    if softcap > ZERO:
+        for t in range(count):
+            scores[t] = softcap * np.tanh(scores[t] / softcap)
+    if slope != ZERO:
+        for t in range(count):
+            scores[t] += slope * f32(positions[t] - position)
+
+
+@compiled
+def weigh(scores: Any, count: int, top: float) -> tuple[Any, Any, Any]:
+    """Turns scores[:count] into exp(score - maximum). Returns that maximum, the sum, and what to scale sums
+    kept so far by: exp(top - maximum). Only -inf so far: the maximum stays -inf and every weight is 0.
+    Scores past the count, up to a whole group of UNROLL, become 0."""
+    highest = top
+    for t in range(count):
+        highest = scores[t] if scores[t] > highest else highest
+    base = ZERO if highest == -np.inf else highest
+    total = ZERO
+    for t in range(count):
+        scores[t] = exp(scores[t] - base)
+        total += scores[t]
+    for t in range(count, round_up(count)):
+        scores[t] = ZERO
+    return highest, total, exp(top - base)

@@ -1,0 +1,157 @@
+"""`measure`: the same trace, scheduler and allocator as the simulator, executed and read from memory."""
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal
+
+from engine.executor import Pool, TorchExecutor
+from engine.facts import engine_facts, memory_now, reset_peak
+from engine.holes import Stranding
+from engine.model import LlamaModel
+from engine.probe import Observation, Probe
+from engine.setup import make_model, make_pool, pick_device, refuse_backend, refuse_impossible, refuse_wide
+from engine.threads import threads_for
+from sim.config import Config
+from sim.errors import InputError, unknown_name
+from sim.events import EventLog, Kind
+from sim.request import Request
+from sim.run import Run
+from sim.series import Row, Series
+from sim.serve import OnStep, serve
+from sim.timing import TimingModel, make_timing
+from sim.trace.trace import Trace
+
+CLOCKS = ("measured", "modelled")
+MEASURED = ("series", "free_at_end")  # read from memory, in place of what the scheduler's books say
+WARM_UP = Trace("warm-up", (Request(id="warm-up", arrival_s=0.0, prompt=2, output=2, max_tokens=2),))
+
+
+@dataclass(kw_only=True)
+class MeasuredRun(Run):
+    """A `Run` whose ledger was read from memory at every step.
+
+    `meta["engine"]` holds the engine's facts, `meta["memory"]` the bytes before the model and the
+    pool were made, before the first step, and after the last.
+    """
+
+    tokens: dict[str, list[int]]  # what each request emitted
+    observations: list[Observation]  # one a step
+    min_margin: float  # smallest lead of an emitted token's logit over the runner-up's
+
+    @property
+    def measured_seconds(self) -> list[float]:
+        """What the clock said of each step, whichever clock drove the schedule."""
+        return [observation.seconds for observation in self.observations]
+
+
+class EngineFault(Exception):
+    """The engine stopped in the middle of a run: a fault of ours, not of the input.
+
+    `observations` are those of the steps before; `step` is the one that failed.
+    """
+
+    def __init__(self, step: int, observations: list[Observation], cause: Exception) -> None:
+        super().__init__(f"the engine stopped in step {step}: {type(cause).__name__}: {cause}")
+        self.step = step
+        self.observations = observations
+
+
+class MeasuredLog(EventLog):
+    """An event log whose `step` events carry the measured ledger."""
+
+    executor: TorchExecutor
+
+    def emit(self, kind: Kind, request: str | None, why: str, **changes: Any) -> None:
+        """Appends the event, with the measured ledger if it closes a step."""
+        if kind is Kind.STEP:
+            ledger = self.executor.last_ledger
+            changes["ledger"] = {name: getattr(ledger, name) for name in ledger.__slots__}
+        super().emit(kind, request, why, **changes)
+
+
+def measure(
+    trace: Trace,
+    config: Config,
+    *,
+    backend: str = "auto",
+    device: str = "auto",
+    clock: Literal["measured", "modelled"] = "measured",
+    check: bool = False,
+    on_step: OnStep | None = None,
+) -> MeasuredRun:
+    """Serves `trace` with real tensors and reads ledger and block tables from memory at every step.
+
+    Under clock "measured" a step takes what it really took. Under "modelled" the timing model drives the
+    schedule, so that admissions fall as in a simulation; the measured seconds stand beside it.
+    Raises InputError for what cannot be executed, EngineFault when a step fails.
+    """
+    if clock not in CLOCKS:
+        raise unknown_name("clock", clock, CLOCKS)
+    where = pick_device(device)
+    refuse_backend(backend, where)
+    refuse_impossible(config, where)
+    refuse_wide(trace)
+    reset_peak(where)
+    memory = {"before": memory_now(where)}
+    model = make_model(config, where)
+    pool = make_pool(config, where)
+    timing = make_timing(config) if clock == "modelled" else None
+    with threads_for(model):
+        execute(WARM_UP, config, model, pool, backend=backend)  # compiles kernels; leaves the pool as it was
+        memory["start"] = memory_now(where)
+        run = execute(
+            trace, config, model, pool, backend=backend, timing=timing, check=check, on_step=on_step
+        )
+        memory["end"] = memory_now(where)
+        run.meta.update(engine=engine_facts(config, model, pool, backend=backend), memory=memory)
+    return run
+
+
+def execute(
+    trace: Trace,
+    config: Config,
+    model: LlamaModel,
+    pool: Pool,
+    *,
+    backend: str = "auto",
+    timing: TimingModel | None = None,
+    check: bool = False,
+    on_step: OnStep | None = None,
+) -> MeasuredRun:
+    """Serves `trace` over a pool that is empty before and after; `timing` None means the measured clock."""
+    log = MeasuredLog()
+    probe = Probe(pool, {request.id: request for request in trace.requests}, Stranding.of(config))
+    executor = log.executor = TorchExecutor(model, pool, log, probe, backend=backend, timing=timing)
+    series = Series()
+
+    def on_measured_step(row: Row, num_ended: int) -> None:
+        row = replace(row, ledger=executor.last_ledger)
+        series.add(row)
+        if on_step:
+            on_step(row, num_ended)
+
+    clock = "modelled" if timing else "measured"
+    try:
+        run = serve(
+            trace,
+            config,
+            executor,
+            log,
+            source="measured",
+            clock=clock,
+            check=check,
+            on_step=on_measured_step,
+        )
+        executor.settle()
+    except (AssertionError, IndexError, RuntimeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise EngineFault(log.step, executor.observations, error) from error
+    kept = {field.name: getattr(run, field.name) for field in fields(run) if field.name not in MEASURED}
+    return MeasuredRun(
+        **kept,
+        series=series,
+        free_at_end=probe.count_free(),
+        tokens=executor.tokens,
+        observations=executor.observations,
+        min_margin=executor.min_margin,
+    )

@@ -1,0 +1,139 @@
+"""From a config to a model and a pool on a device, or to one clear line why that cannot be."""
+
+import os
+from dataclasses import fields
+
+import torch
+
+from engine.arena import ContiguousArena
+from engine.attention.api import BACKENDS
+from engine.executor import Pool
+from engine.facts import available_bytes
+from engine.model import LlamaModel
+from engine.pool import PagedPool
+from sim.alloc import RESERVATIONS
+from sim.config import Config
+from sim.dials import flag
+from sim.errors import InputError, unknown_name
+from sim.trace.trace import Trace
+
+KV_DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+EXECUTABLE = (*RESERVATIONS, "paged")
+NOT_EXECUTED = (  # dials of the simulator that the engine has no tensors for so far
+    "prefix_cache",
+    "window",
+    "keep_recent",
+    "speculate",
+    "compaction",
+    "tensor_parallel",
+)
+
+
+def pick_device(name: str) -> torch.device:
+    """`auto` is the GPU where there is one, else the CPU."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name not in ("cpu", "cuda"):
+        raise InputError(f"device {name!r}: must be auto, cpu or cuda")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise InputError("device cuda: this machine has no CUDA device that torch can use; use cpu")
+    return torch.device(name)
+
+
+def refuse_backend(backend: str, device: torch.device) -> None:
+    """Raises InputError for a backend that is unknown or cannot run on `device`."""
+    names = ("auto", *BACKENDS)
+    if backend not in names:
+        raise unknown_name("backend", backend, names)
+    if backend == "cpu" and device.type != "cpu":
+        raise InputError(f"backend cpu on device {device.type}: use --device cpu, or backend auto")
+    if backend == "triton" and device.type == "cpu" and os.environ.get("TRITON_INTERPRET") != "1":
+        raise InputError(
+            "backend triton on device cpu: Triton needs a CUDA device, or TRITON_INTERPRET=1 (slow) "
+            "before Python starts; use backend cpu"
+        )
+
+
+def model_dtype(config: Config, device: torch.device) -> torch.dtype:
+    """On a GPU weights and activations have the cache's dtype. On a CPU they are float32, which is faster
+    there and keeps greedy tokens apart from rounding; only the cache is narrow."""
+    return KV_DTYPES[config.kv_dtype] if device.type == "cuda" else torch.float32
+
+
+def make_model(config: Config, device: torch.device) -> LlamaModel:
+    """The model of `config`, with weights drawn from its seed."""
+    return LlamaModel(config.spec, config.seed, model_dtype(config, device), device)
+
+
+def make_pool(config: Config, device: torch.device) -> Pool:
+    """The pool of `config`, filled with the sentinel."""
+    dtype = KV_DTYPES[config.kv_dtype]
+    if config.allocator in RESERVATIONS:
+        return ContiguousArena(
+            config.spec, num_slots=config.num_slots, max_rows=config.max_seqs, dtype=dtype, device=device
+        )
+    return PagedPool(
+        config.spec,
+        num_blocks=config.num_pool_blocks,
+        block_size=config.block_size,
+        num_host_blocks=config.num_host_blocks,
+        max_rows=config.max_seqs,
+        max_len=config.max_len,
+        dtype=dtype,
+        device=device,
+    )
+
+
+def refuse_impossible(config: Config, device: torch.device) -> None:
+    """Raises InputError, naming the remedy, for a config that no engine here can execute."""
+    spec = config.spec
+    if spec.name.startswith("opt-"):
+        raise InputError(
+            f"model {spec.name}: the engine runs the Llama architecture, and OPT has learned positions, "
+            "biases and no gated MLP; use --model tiny (any machine) or llama-2-7b (a GPU)"
+        )
+    if config.allocator not in EXECUTABLE:
+        raise InputError(
+            f"allocator {config.allocator}: the engine executes {', '.join(EXECUTABLE)}; simulate it instead"
+        )
+    if config.kv_dtype not in KV_DTYPES:
+        raise InputError(
+            f"kv dtype {config.kv_dtype}: the engine stores {', '.join(KV_DTYPES)}; simulate it instead"
+        )
+    for dial in fields(config):
+        value = getattr(config, dial.name)
+        if dial.name in NOT_EXECUTED and value != dial.default:
+            raise InputError(
+                f"{flag(dial.name)} {value}: the engine does not execute it yet; simulate it instead"
+            )
+    if config.max_len > spec.max_positions:
+        raise InputError(
+            f"maximum length {config.max_len}: model {spec.name} has {spec.max_positions} positions; "
+            f"use --max-len {spec.max_positions} or less"
+        )
+    _refuse_oversize(config, device)
+
+
+def refuse_wide(trace: Trace) -> None:
+    """Raises InputError for a request of several sequences."""
+    for request in trace.requests:
+        if request.width > 1:
+            raise InputError(
+                f"request {request.id}: n = {request.n}, beam = {request.beam}: the engine runs one sequence "
+                "of each request so far; set both to 1, or simulate"
+            )
+
+
+def _refuse_oversize(config: Config, device: torch.device) -> None:
+    spec, available = config.spec, available_bytes(device)
+    weights = spec.num_parameters * model_dtype(config, device).itemsize
+    pool = config.num_slots * spec.kv_bytes_per_token(config.kv_dtype)
+    if device.type == "cpu":
+        pool += config.num_host_blocks * spec.kv_bytes_per_block(config.block_size, config.kv_dtype)
+    if weights + pool <= available:
+        return
+    gib = 2.0**30
+    raise InputError(
+        f"model {spec.name} on {device.type}: its weights take {weights / gib:.1f} GiB and the pool "
+        f"{pool / gib:.1f} GiB, {available / gib:.1f} GiB are available; use --model tiny or a smaller pool"
+    )

@@ -1,0 +1,30 @@
+"""Shared by all tests: the Triton interpreter where there is no GPU, short traces, and the public data."""
+
+import os
+from pathlib import Path
+
+if not Path("/dev/nvidia0").exists():  # before anything imports a kernel
+    os.environ.setdefault("TRITON_INTERPRET", "1")
+
+from collections.abc import Callable
+
+import pytest
+
+from sim import Trace
+from tests.making import requests as make_requests
+
+DATA = Path(__file__).parents[2] / "shared" / "data"
+
+
+@pytest.fixture(scope="session")
+def requests() -> Callable[..., Trace]:
+    """`requests((65, 1), (10, 5, 3.0))`: a trace of (prompt, output, arrival = 0, max_tokens = output)."""
+    return make_requests
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of public traces beside the checkout; the test is skipped where there is none."""
+    if not DATA.is_dir():
+        pytest.skip(f"public traces are not here: {DATA} is missing")
+    return DATA
