@@ -7,7 +7,7 @@ Such a step looks at each of them a few times, in list comprehensions, instead o
 
 from dataclasses import fields
 
-from sim.alloc import RESERVATIONS, Granted, PagedAllocator
+from sim.alloc import RESERVATIONS, Granted, PagedAllocator, Usage
 from sim.batch import Batch
 from sim.config import Config
 from sim.request import SequenceGroup
@@ -64,13 +64,31 @@ class CohortScheduler(Scheduler):
         for sequence in batch.decodes:
             sequence.stored += 1
             sequence.emitted += 1
-            sequence.most_stored = max(sequence.most_stored, sequence.stored)
+            if sequence.stored > sequence.most_stored:
+                sequence.most_stored = sequence.stored
         work, num_decodes = self.work, len(batch.decodes)
         work.computed += num_decodes
         work.decodes += num_decodes
         work.emitted_by_decodes += num_decodes
         self._log.decodes(batch.decodes)
         super().advance(batch)
+
+    def usage(self) -> Usage:
+        if not isinstance(self.allocator, PagedAllocator):
+            return super().usage()
+        sequences = [group.sequences[0] for group in self.running]
+        requests = [group.request for group in self.running]
+        tables, size = self.allocator.tables, self.allocator.block_size
+        num_blocks = [len(tables[sequence]) for sequence in sequences]
+        final = [request.prompt + request.output - 1 for request in requests]
+        live = sum([sequence.stored for sequence in sequences])
+        filled = sum(map(min, [count * size for count in num_blocks], final))
+        total = sum(num_blocks)
+        internal = total * size - filled
+        return Usage(live=live, reserved=filled - live, internal=internal, blocks=total, table_entries=total)
+
+    def _num_seqs(self) -> int:
+        return len(self.running)
 
     def retire(self) -> list[SequenceGroup]:
         ended = [group for group in self.running if group.sequences[0].emitted == group.request.output]

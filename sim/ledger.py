@@ -48,7 +48,7 @@ def waste_percent(pool: float, live: float, free: float) -> float:
 def take_ledger(scheduler: Scheduler, usage: Usage | None = None) -> Ledger:
     """The ledger of this moment, from what running sequences hold and have stored (their `usage`)."""
     allocator = scheduler.allocator
-    usage = usage or allocator.usage(scheduler.running)
+    usage = usage or scheduler.usage()
     cached = allocator.num_cached_slots
     available = allocator.num_free_slots - cached
     head = scheduler.waiting[0] if scheduler.waiting else None

@@ -13,7 +13,7 @@ from collections import deque
 from dataclasses import replace
 from operator import attrgetter
 
-from sim.alloc import KVAllocator, Short, Traffic
+from sim.alloc import KVAllocator, Short, Traffic, Usage
 from sim.batch import Batch, Chunk
 from sim.config import Config
 from sim.events import Sink
@@ -55,6 +55,10 @@ class Scheduler:
     def has_work(self) -> bool:
         """Whether anything is waiting, running or swapped."""
         return bool(self.running or self.waiting or self.swapped)
+
+    def usage(self) -> Usage:
+        """What running requests, which are all that hold memory, hold now."""
+        return self.allocator.usage(self.running)
 
     def arrive(self, group: SequenceGroup) -> None:
         """Queues a request, or rejects it when it could never run."""

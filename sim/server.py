@@ -129,7 +129,7 @@ class Server:
 
     def _row(self, duration_ps: int) -> Row:
         scheduler, batch = self.scheduler, self._batch
-        usage = self.allocator.usage(scheduler.running)
+        usage = scheduler.usage()
         return Row(
             step=batch.step,
             time=self.log.time,

@@ -32,7 +32,7 @@ class StreamLog:
         self.time = 0.0
         self._step = 0
         self._out = out
-        self._names = _JsonTexts()
+        self._names = _JsonNames()
         self._lines: list[bytes] = []
         self._num_bytes = 0
 
@@ -57,8 +57,7 @@ class StreamLog:
         head = f'{{"kind":"decode","step":{step},"time":{time},"request":'
         names = self._names
         lines = [
-            f'{head}{names[s.request.id]},"stored":{s.stored},"emitted":{s.emitted},'
-            f'"why":"emits token {s.emitted}"}}\n'
+            f'{head}{names[s]},"stored":{s.stored},"emitted":{s.emitted},"why":"emits token {s.emitted}"}}\n'
             for s in sequences
         ]
         self._add("".join(lines).encode())
@@ -75,12 +74,12 @@ class StreamLog:
         self._num_bytes += len(lines)
 
 
-class _JsonTexts(dict[str, str]):
-    """Request ids as JSON, quotes included; each is made once."""
+class _JsonNames(dict[Sequence, str]):
+    """Ids of the requests of sequences as JSON, quotes included; each is made once."""
 
-    def __missing__(self, text: str) -> str:
-        self[text] = orjson.dumps(text).decode()
-        return self[text]
+    def __missing__(self, sequence: Sequence) -> str:
+        self[sequence] = name = orjson.dumps(sequence.request.id).decode()
+        return name
 
 
 @contextmanager

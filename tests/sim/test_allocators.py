@@ -330,14 +330,14 @@ def blocks_of_all(group: SequenceGroup) -> int:
 @pytest.mark.parametrize("name", MAKERS)
 def test_random_operations_keep_every_token_where_its_table_says(name):
     random, driver = Random(name), Driver(MAKERS[name])
-    for _ in range({"paged": 10_000, "paged hash": 5_000, "paged radix": 5_000}.get(name, 3_000)):
+    for _ in range({"paged": 5_000, "paged hash": 2_500, "paged radix": 2_500}.get(name, 1_200)):
         driver.act(random)
         driver.verify()
     kinds = Counter(event.kind for event in driver.log)
     usual = ["prefill", "decode", "alloc", "free"]
     usual += ["fork", "copy", "preempt", "swap_in"] if name.startswith("paged") else []
     usual += ["hit", "evict"] if name.startswith("paged ") else []
-    assert all(kinds[Kind(kind)] > 100 for kind in usual), kinds
+    assert all(kinds[Kind(kind)] > 40 for kind in usual), kinds
     assert kinds[Kind.COPY] > 20 or name == "max buddy", kinds  # which has room for one sequence at a time
     while driver.running:
         driver.finish(0)

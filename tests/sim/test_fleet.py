@@ -78,8 +78,8 @@ def test_least_tokens_takes_the_first_of_the_least_loaded():
 
 
 def test_a_replica_is_relieved_of_a_request_that_ended():
-    # 12 promised tokens each; the third comes when the first two have ended, and finds both replicas idle
-    trace = requests((8, 4, 0), (8, 4, 0), (8, 4, 20))
+    # the third comes when the first two have ended, and finds both replicas idle
+    trace = requests((8, 4, 0), (4, 2, 0), (8, 4, 20))
     fleet = simulate_fleet(trace, Config(timing="unit"), Fleet(replicas=2, router="least-tokens"))
     assert fleet.replica_of == {"r0": 0, "r1": 1, "r2": 0}
 
