@@ -190,10 +190,16 @@ class Driver:
 
     def reserve(self, plan: Plan) -> bool:
         for sequence, num_tokens in plan:
-            if not self.unchanged_if_short(lambda: self.allocator.grow(sequence, num_tokens)):  # noqa: B023
+            if not self.grow(sequence, num_tokens):
                 return False
             self.room[sequence] = max(self.room[sequence], sequence.stored + num_tokens)
         return True
+
+    def grow(self, sequence: Sequence, num_tokens: int) -> bool:
+        if self.allocator.num_free_slots >= num_tokens + 2 * BLOCK:  # a copy, and a block that is begun
+            assert self.allocator.grow(sequence, num_tokens) is GRANTED
+            return True
+        return self.unchanged_if_short(lambda: self.allocator.grow(sequence, num_tokens))
 
     def run(self, batch: dict[SequenceGroup, Plan]) -> None:
         emitting: list[SequenceGroup] = []

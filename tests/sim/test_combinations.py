@@ -19,8 +19,8 @@ REFUSED = [
     ({"allocator": "max", "page_size": "64KiB"}, "--page-size 64KiB with --allocator max: it has no pages"),
     ({"allocator": "grow", "size_classes": "2048"}, "--size-classes 2048 with --allocator grow: it has no"),
     ({"large_block_size": 64},
-     "--large-block-size 64 with --allocator paged: it has blocks of one size; drop it, or use "
-     "--allocator mixed"),
+     "--large-block-size 64 with --allocator paged: it has blocks of one size; drop it, "
+     "or use --allocator mixed"),
     ({"allocator": "mixed", "large_block_size": 40}, "--large-block-size 40 with --block-size 16"),
     ({"allocator": "mixed", "large_block_size": 16}, "a large block is a run of at least two"),
     ({"allocator": "grow", "growth": "0"}, "growth '0': must be double, or a number of slots"),
