@@ -1,6 +1,7 @@
 """Figures of the report, drawn with matplotlib: SVG for the page, PNG for slides."""
 
-# pyright: basic  (matplotlib types its own functions only in part)
+# matplotlib types its own functions only in part
+# pyright: basic
 
 from io import BytesIO
 from typing import Any

@@ -35,7 +35,8 @@ of the one that is meant, and without it all are):
 
 Of several sequences, `sequence` says which is meant. `alloc`, `hit`, `fork`, `copy`, `move` and `free`
 define block tables; `swap_*` move data and change no table. Data moves in the order of the log: a `move`
-never lands on what a later one still has to read.
+never lands on what a later one still has to read. Only the whole-range copies of one request after a step,
+by which beams change places, read what the step wrote: all of them before any writes.
 Order is `(time, step, phase, serial)`: serial is the place in the log. Memory events of a step carry
 the time at which it starts, `prefill`, `decode`, `step`, `finish` the time at which it ends.
 """

@@ -10,7 +10,9 @@ def why_never(request: Request, config: Config, allocator: KVAllocator) -> tuple
     """Why `request` is rejected on arrival, with the two numbers; None where it can run."""
     worst, budget = request.worst_case_tokens, config.token_budget
     if short := allocator.never_fits(request):
-        return refusal(short, allocator.unit, config.placement), short
+        is_slab = config.allocator == "slab"
+        rounding = "its size classes round" if is_slab else f"{config.placement} placement rounds"
+        return refusal(short, allocator.unit, rounding), short
     if worst > config.max_len:
         short = Short(worst, config.max_len)
         return f"needs {worst} tokens at worst, the maximum length is {config.max_len}", short

@@ -72,8 +72,20 @@ def _slab(config: Config, log: Sink) -> KVAllocator:
     return GrowingAllocator(config.num_slots, exactly, slabs, config.max_len, log, config.watermark)
 
 
+def table_shape(config: Config) -> TableShape:
+    """What the block tables of `config` take."""
+    return TableShape(
+        max_blocks=-(-config.max_len // config.block_size),
+        is_two_level=config.table == "two-level",
+        run_blocks=_run_blocks(config),
+    )
+
+
+def _run_blocks(config: Config) -> int:
+    return config.large_block_size // config.block_size if config.allocator == "mixed" else 1
+
+
 def _paged(config: Config, log: Sink) -> KVAllocator:
-    run_blocks = config.large_block_size // config.block_size if config.allocator == "mixed" else 1
     return PagedAllocator(
         config.num_pool_blocks,
         config.block_size,
@@ -84,12 +96,8 @@ def _paged(config: Config, log: Sink) -> KVAllocator:
         eviction=config.eviction or "lru",
         horizon=config.horizon,
         max_chunk=config.token_budget if config.chunked_prefill else None,
-        run_blocks=run_blocks,
-        table_shape=TableShape(
-            max_blocks=-(-config.max_len // config.block_size),
-            is_two_level=config.table == "two-level",
-            run_blocks=run_blocks,
-        ),
+        run_blocks=_run_blocks(config),
+        table_shape=table_shape(config),
     )
 
 

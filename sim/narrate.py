@@ -14,12 +14,15 @@ def counted(number: int, nouns: str) -> str:
     return f"{number} {nouns.removesuffix('s') if number == 1 else nouns}"
 
 
-def refusal(short: Short, unit: str, placement: str | None) -> str:
-    """Why a request can never run: what it asks for, what that takes as placed, and what there is."""
+def refusal(short: Short, unit: str, rounding: str) -> str:
+    """Why a request can never run: what it asks for, what that takes as placed, and what there is.
+
+    `rounding` says who rounds slots up, such as `buddy placement rounds`.
+    """
     can_give = f"the pool can give {short.available}"
     if short.asked is None:
         return f"needs {short.needed} {unit} at worst, {can_give}"
-    taken = f", {short.needed} as {placement} placement rounds them" if short.asked < short.needed else ""
+    taken = f", {short.needed} as {rounding} them" if short.asked < short.needed else ""
     return f"asks for {short.asked} {unit}{taken}, {can_give}"
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sim.ledger import waste_percent
-from sim.request import SequenceGroup
+from sim.outcomes import Outcomes, or_none
 from sim.trace import Trace
 from sim.version import VERSION
 from sim.work import Work
@@ -41,11 +42,8 @@ def describe_trace(trace: Trace) -> dict[str, Any]:
 
 def report_run(run: Run) -> dict[str, Any]:
     """One entry of `runs`. Ledger means are weighted by step duration, over busy time."""
-    ledger = run.ledger
-    per_request = [describe_request(group) for group in run.groups]
-    finished = [group for group in run.groups if group.finish_s is not None]
-    num_rejected = sum(group.reject_reason is not None for group in run.groups)
-    num_emitted = sum(group.emitted for group in run.groups)
+    ledger, outcomes = run.ledger, run.outcomes
+    num_finished, num_rejected = int(outcomes.is_finished.sum()), len(outcomes.reject_reasons)
     batch = run.series.column("batch")
     return {
         "source": run.source,
@@ -54,10 +52,10 @@ def report_run(run: Run) -> dict[str, Any]:
         "config": run.config.as_json(),
         "meta": run.meta,
         "requests": {
-            "arrived": len(run.groups),
-            "finished": len(finished),
+            "arrived": len(outcomes),
+            "finished": num_finished,
             "rejected": num_rejected,
-            "unfinished": len(run.groups) - len(finished) - num_rejected,
+            "unfinished": len(outcomes) - num_finished - num_rejected,
         },
         "steps": run.num_steps,
         "time_s": run.time_s,
@@ -70,12 +68,16 @@ def report_run(run: Run) -> dict[str, Any]:
         "copied_tokens": run.traffic.copied_tokens,
         "moved_tokens": run.traffic.moved_tokens,
         "prefix": {
-            "prompt_tokens": sum(group.request.prompt for group in run.groups if group.prefills),
-            "hit_tokens": sum(group.hit_tokens for group in run.groups),
+            "prompt_tokens": sum(
+                request.prompt
+                for request, prefills in zip(outcomes.requests, outcomes.prefills, strict=True)
+                if prefills
+            ),
+            "hit_tokens": sum(outcomes.hit_tokens),
         },
         "recompute": recompute(run.work),
         "speculation": speculation(run.work),
-        "sharing": sharing(run),
+        "sharing": sharing(run.series.mean("table_entries"), run.series.mean("blocks")),
         "batch": {"mean": run.series.mean("batch"), "max": int(batch.max()) if len(batch) else 0},
         "ledger": ledger,
         "waste_percent": waste_percent(ledger["pool"], ledger["live"], ledger["free"]),
@@ -84,16 +86,16 @@ def report_run(run: Run) -> dict[str, Any]:
         "free_at_end": run.free_at_end,
         "table_bytes": run.table_bytes,
         "table_percent": 100.0 * run.table_bytes / run.config.pool_bytes,
-        "latency": latency(finished),
+        "latency": latency(outcomes),
         "throughput": {
-            "requests_per_s": len(finished) / run.time_s if run.time_s else 0.0,
-            "tokens_per_s": num_emitted / run.time_s if run.time_s else 0.0,
+            "requests_per_s": num_finished / run.time_s if run.time_s else 0.0,
+            "tokens_per_s": sum(outcomes.emitted) / run.time_s if run.time_s else 0.0,
         },
-        "per_request": per_request,
+        "per_request": per_request(outcomes),
     }
 
 
-def occupancy(ledger: dict[str, float]) -> dict[str, float]:
+def occupancy(ledger: Mapping[str, float]) -> dict[str, float]:
     """Two shares of the pool: slots somebody holds (what a block gauge shows), and slots with live KV."""
     pool = ledger["pool"]
     held = pool - ledger["free"] - ledger["external"] - ledger["cached"]
@@ -123,69 +125,73 @@ def speculation(work: Work) -> dict[str, float | None]:
     }
 
 
-def sharing(run: Run) -> dict[str, float]:
+def sharing(table_entries: float, blocks: float) -> dict[str, float]:
     """The paper's memory saving (section 6.3): blocks saved by sharing / blocks without sharing, in percent.
 
     Without sharing every entry of every block table would be a block of its own. Both counts are means over
     busy time, weighted by step duration; the saving is the quotient of the means. Blocks shared through
     the prefix cache count as well.
     """
-    without, blocks = run.series.mean("table_entries"), run.series.mean("blocks")
     return {
-        "blocks_without_sharing": without,
-        "saved_blocks": without - blocks,
-        "saved_percent": 100.0 * (without - blocks) / without if without else 0.0,
+        "blocks_without_sharing": table_entries,
+        "saved_blocks": table_entries - blocks,
+        "saved_percent": 100.0 * (table_entries - blocks) / table_entries if table_entries else 0.0,
     }
 
 
-def describe_request(group: SequenceGroup) -> dict[str, Any]:
-    """One entry of `per_request`; times are absolute, on the run's clock, in seconds."""
-    request = group.request
-    if group.finish_s is not None:
-        status = "finished"
-    else:
-        status = "rejected" if group.reject_reason is not None else "unfinished"
-    return {
-        "id": request.id,
-        "status": status,
-        "reason": group.reject_reason,
-        "arrival": request.arrival_s,
-        "first_token": group.first_token_s,
-        "finish": group.finish_s,
-        "prompt": request.prompt,
-        "output": request.output,
-        "emitted": group.emitted,
-        "preemptions": group.preemptions,
-        "prefills": group.prefills,
-        "hit_tokens": group.hit_tokens,
-    }
+def per_request(outcomes: Outcomes) -> list[dict[str, Any]]:
+    """One dict for each request; times are absolute, on the run's clock, in seconds."""
+    columns = zip(
+        outcomes.requests,
+        or_none(outcomes.first_token_s),
+        or_none(outcomes.finish_s),
+        outcomes.emitted,
+        outcomes.preemptions,
+        outcomes.prefills,
+        outcomes.hit_tokens,
+        strict=True,
+    )
+    entries: list[dict[str, Any]] = [
+        {
+            "id": request.id,
+            "status": "unfinished" if finish is None else "finished",
+            "reason": None,
+            "arrival": request.arrival_s,
+            "first_token": first_token,
+            "finish": finish,
+            "prompt": request.prompt,
+            "output": request.output,
+            "emitted": emitted,
+            "preemptions": preemptions,
+            "prefills": prefills,
+            "hit_tokens": hit_tokens,
+        }
+        for request, first_token, finish, emitted, preemptions, prefills, hit_tokens in columns
+    ]
+    for place, reason in outcomes.reject_reasons.items():
+        entries[place].update(status="rejected", reason=reason)
+    return entries
 
 
-def latency(finished: Iterable[SequenceGroup]) -> dict[str, dict[str, float | None]]:
+def latency(outcomes: Outcomes) -> dict[str, dict[str, float | None]]:
     """Latencies of finished requests in seconds (paper section 6.1 for `normalized`: per output token)."""
-    ttft: list[float] = []
-    tpot: list[float] = []
-    e2e: list[float] = []
-    normalized: list[float] = []
-    for group in finished:
-        assert group.finish_s is not None and group.first_token_s is not None
-        arrival, output = group.request.arrival_s, group.sequences[0].emitted
-        ttft.append(group.first_token_s - arrival)
-        e2e.append(group.finish_s - arrival)
-        normalized.append(e2e[-1] / output)
-        if output > 1:
-            tpot.append((group.finish_s - group.first_token_s) / (output - 1))
+    done = outcomes.is_finished
+    places = np.flatnonzero(done).tolist()
+    arrival = np.array([outcomes.requests[place].arrival_s for place in places], dtype=np.float64)
+    output = np.array([outcomes.requests[place].output for place in places], dtype=np.int64)
+    first_token, finish = outcomes.first_token_s[done], outcomes.finish_s[done]
+    has_more = output > 1
     return {
-        "ttft": summarize(ttft),
-        "tpot": summarize(tpot),
-        "e2e": summarize(e2e),
-        "normalized": summarize(normalized),
+        "ttft": summarize(first_token - arrival),
+        "tpot": summarize((finish - first_token)[has_more] / (output[has_more] - 1)),
+        "e2e": summarize(finish - arrival),
+        "normalized": summarize((finish - arrival) / output),
     }
 
 
-def summarize(values: list[float]) -> dict[str, float | None]:
+def summarize(values: Sequence[float] | NDArray[np.float64]) -> dict[str, float | None]:
     """Mean and percentiles (linear interpolation), or nulls where there is nothing to summarise."""
-    if not values:
+    if not len(values):
         return {"mean": None, "p50": None, "p95": None, "p99": None}
     p50, p95, p99 = np.percentile(values, [50, 95, 99]).tolist()
     return {"mean": float(np.mean(values)), "p50": p50, "p95": p95, "p99": p99}

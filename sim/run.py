@@ -8,10 +8,11 @@ from sim.alloc import Traffic
 from sim.config import Config
 from sim.events import Event, EventLog, Sink
 from sim.ledger import CLASSES
+from sim.outcomes import Outcomes
 from sim.replay import Replay, State
-from sim.report import describe_request, report_run
+from sim.report import per_request, report_run
 from sim.request import SequenceGroup
-from sim.series import Series
+from sim.series import StepTable
 from sim.trace import Trace
 from sim.work import Work
 
@@ -21,15 +22,16 @@ class Run:
     """What came of serving `trace` under `config`.
 
     `source` says who ran it (`simulated` or `measured`), `clock` where its times come from (`modelled` or
-    `measured`). `meta` holds what an engine says of itself.
+    `measured`). `outcomes` says what became of each request; `groups` are the scheduler's own, none after
+    a leap. `meta` holds what an engine says of itself.
     """
 
     trace: Trace
     config: Config
     source: str
     clock: str
-    groups: list[SequenceGroup]
-    series: Series
+    outcomes: Outcomes
+    series: StepTable
     log: Sink
     time_s: float
     idle_s: float
@@ -39,6 +41,7 @@ class Run:
     peak_slots: int
     table_bytes: int
     free_at_end: int
+    groups: list[SequenceGroup] = field(default_factory=list[SequenceGroup])
     meta: dict[str, Any] = field(default_factory=dict[str, Any])
 
     @property
@@ -48,7 +51,7 @@ class Run:
     @property
     def requests(self) -> list[dict[str, Any]]:
         """One dict for each request, in order of arrival: the report's `per_request`."""
-        return [describe_request(group) for group in self.groups]
+        return per_request(self.outcomes)
 
     @property
     def ledger(self) -> dict[str, float]:

@@ -16,7 +16,7 @@ class Scope:
 _SWAPPED = Scope(
     BLOCKED, "only blocks go to host memory; ranges and pages are recomputed, or never preempted"
 )
-_CACHED = Scope(BLOCKED, "only whole blocks are found again")
+_CACHED = Scope(BLOCKED, "a prefix is shared block by block, and here each sequence has addresses of its own")
 _DROPPED = Scope(("paged",), "only blocks can be given back one by one")
 _DRAFTED = Scope(("paged",), "drafts take blocks on demand")
 
@@ -41,8 +41,13 @@ APPLIES_TO = {  # every allocator has a use for the other dials
     "growth": Scope(("grow",), "its ranges do not get longer by steps"),
     "size_classes": Scope(("slab",), "it has no size classes"),
     "page_size": Scope(("virtual",), "it has no pages"),
-    "compaction": Scope((*RESERVATIONS, "grow"), "there is no range that could slide"),
-    "table": Scope(BLOCKED, "it has no block table that could be split"),
+    "compaction": Scope(
+        (*RESERVATIONS, "grow"),
+        "blocks and pages go anywhere, and the chunks of a slab cannot leave its grid",
+    ),
+    "table": Scope(
+        BLOCKED, "a range has one entry, and pages are kept by the GPU: there is no block table to split"
+    ),
 }
 
 

@@ -1,5 +1,6 @@
 """What a run writes down at every step: one row of numbers, kept in flat arrays."""
 
+from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -31,8 +32,48 @@ class Row:
     table_entries: int = 0  # blocks in all tables: what sequences would hold if they shared nothing
 
 
-class Series:
+class StepTable(ABC):
     """The rows of a run by column. Integers are slots or counts, times are seconds."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def column(self, name: str) -> NDArray[Any]:
+        """One column as an array [steps]; `duration` is `duration_ps` in seconds."""
+        ...
+
+    @property
+    def busy_ps(self) -> int:
+        """The duration of all steps together."""
+        return exact_sum(self.column("duration_ps"))
+
+    def mean(self, name: str) -> float:
+        """Mean of a column of counts, weighted by step duration: over busy time, that is. 0 for no steps.
+
+        The sums are exact integers, so they do not depend on how the steps were added up.
+        """
+        busy_ps = self.busy_ps
+        return self.weighted_sum(name) / busy_ps if busy_ps else 0.0
+
+    def weighted_sum(self, name: str) -> int:
+        """The sum over steps of a column of counts times the step's duration in picoseconds."""
+        return exact_dot(self.column(name), self.column("duration_ps"))
+
+    def rows(self) -> Iterator[tuple[float, ...]]:
+        """The rows of `COLUMNS`, one a step."""
+        columns = [self.column(name).tolist() for name in COLUMNS]
+        return zip(*columns, strict=True)
+
+    def write_csv(self, out: TextIO) -> None:
+        """Writes a header and one row a step."""
+        out.write(",".join(COLUMNS) + "\n")
+        for row in self.rows():
+            out.write(",".join(repr(value) for value in row) + "\n")
+
+
+class Series(StepTable):
+    """Written row by row."""
 
     def __init__(self) -> None:
         self._times: dict[str, array[float]] = {"time": array("d")}
@@ -52,40 +93,29 @@ class Series:
         return len(self._times["time"])
 
     def column(self, name: str) -> NDArray[Any]:
-        """One column as an array [steps]; `duration` is `duration_ps` in seconds."""
         if name == "duration":
             return self.column("duration_ps") / PS_PER_S
         if name in self._times:
             return np.frombuffer(self._times[name], dtype=np.float64)
         return np.frombuffer(self._counts[name], dtype=np.int64)
 
-    def mean(self, name: str) -> float:
-        """Mean of a column of counts, weighted by step duration: over busy time, that is. 0 for no steps.
 
-        The sums are exact integers, so they do not depend on how the steps were added up.
-        """
-        total = exact_dot(np.ones(len(self), dtype=np.int64), self.column("duration_ps"))
-        return exact_dot(self.column(name), self.column("duration_ps")) / total if total else 0.0
-
-    def rows(self) -> Iterator[tuple[float, ...]]:
-        """The rows of `COLUMNS`, one a step."""
-        columns = [self.column(name).tolist() for name in COLUMNS]
-        return zip(*columns, strict=True)
-
-    def write_csv(self, out: TextIO) -> None:
-        """Writes a header and one row a step."""
-        out.write(",".join(COLUMNS) + "\n")
-        for row in self.rows():
-            out.write(",".join(repr(value) for value in row) + "\n")
+def exact_sum(weights: NDArray[np.int64]) -> int:
+    """The sum as an exact integer. At most 2^32 weights, at least 0."""
+    return (int((weights >> 32).sum()) << 32) + int((weights & (2**32 - 1)).sum())
 
 
 def exact_dot(counts: NDArray[np.int64], weights: NDArray[np.int64]) -> int:
     """The dot product as an exact integer. Counts below 2^31, weights below 2^62, both at least 0."""
-    low_bits = 20
-    high, low = weights >> low_bits, weights & ((1 << low_bits) - 1)
+    if not len(counts):
+        return 0
+    part_bits = 20
+    largest = max(1, int(counts.max()))
+    length = (1 << 62) // (largest << part_bits)  # so many products of a count and a part stay below 2^62
     total = 0
-    for start in range(0, len(counts), 1024):  # 1024 x 2^31 x 2^20 < 2^63
-        part = slice(start, start + 1024)
-        total += int(np.dot(counts[part], low[part]))
-        total += sum(map(int.__mul__, counts[part].tolist(), high[part].tolist())) << low_bits
+    for start in range(0, len(counts), length):
+        some, rest = counts[start : start + length], weights[start : start + length]
+        for shift in range(0, int(rest.max()).bit_length(), part_bits):
+            part = (rest >> shift) & ((1 << part_bits) - 1)
+            total += int(np.dot(some, part)) << shift
     return total

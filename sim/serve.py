@@ -1,18 +1,24 @@
 """`simulate` a trace, or `serve` it with any executor."""
 
+from collections.abc import Callable
+
 from sim.batch import Batch, Executor
 from sim.cohort import CohortScheduler, covers
 from sim.config import Config
 from sim.events import EventLog, NullLog, Sink
+from sim.leap import can_leap, leap
 from sim.refusals import refuse_request
 from sim.request import SequenceGroup
 from sim.run import Run
 from sim.scheduler import Scheduler
+from sim.series import Row
 from sim.server import OnStep, Server
-from sim.timing import TimingModel, make_timing
+from sim.timing import ClosedTiming, TimingModel, make_timing
 from sim.trace import Trace
 
-__all__ = ["OnStep", "SimulatedExecutor", "serve", "simulate"]
+__all__ = ["OnProgress", "OnStep", "SimulatedExecutor", "serve", "simulate"]
+
+OnProgress = Callable[[int], None]  # how many requests have ended
 
 
 class SimulatedExecutor:
@@ -34,18 +40,29 @@ def simulate(
     check: bool = False,
     step_by_step: bool = False,
     on_step: OnStep | None = None,
+    on_progress: OnProgress | None = None,
 ) -> Run:
     """Simulates `trace` under `config` and returns the finished run.
 
     Events are kept in memory, or go to `log` if that is given (`sim.stream.StreamLog` writes them to a file
     as they come), or nowhere with `record=False`; the report stays the same. `check=True` verifies the
-    allocator's books after every step. `step_by_step=True` keeps to the scheduler's own loops, the slow
-    reference of `sim.cohort`. Raises InputError when the config cannot work.
+    allocator's books after every step. Where nobody looks at the steps (no events, no `check`, no `on_step`)
+    and `can_leap` knows the rules in force, quiet steps are leapt over (`sim.leap`); where events are wanted,
+    plain decodes go through tight loops (`sim.cohort`). `step_by_step=True` keeps to the scheduler's own
+    loops, the slow reference of both, with equal report, series and events. `on_progress` is called now and
+    then.
+    Raises InputError when the config cannot work.
     """
     config = config or Config()
+    timing = make_timing(config)
     if log is None:
         log = EventLog() if record else NullLog()
-    executor = SimulatedExecutor(make_timing(config))
+    nobody_looks = isinstance(log, NullLog) and not (check or step_by_step or on_step)
+    if nobody_looks and isinstance(timing, ClosedTiming) and can_leap(trace, config):
+        return leap(trace, config, timing, on_progress)
+    if on_progress:
+        on_step = _on_each_step(on_progress, on_step)
+    executor = SimulatedExecutor(timing)
     fast = not step_by_step and covers(trace, config)
     return serve(
         trace,
@@ -83,3 +100,12 @@ def serve(
         server.put(SequenceGroup(request, order))
     server.serve()
     return server.run(trace, source=source, clock=clock)
+
+
+def _on_each_step(on_progress: OnProgress, on_step: OnStep | None) -> OnStep:
+    def both(row: Row, num_ended: int) -> None:
+        on_progress(num_ended)
+        if on_step:
+            on_step(row, num_ended)
+
+    return both

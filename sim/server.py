@@ -8,6 +8,7 @@ from sim.clock import step_ps, to_ps, to_s
 from sim.config import Config
 from sim.events import Kind, Sink
 from sim.ledger import take_ledger
+from sim.outcomes import Outcomes
 from sim.request import SequenceGroup
 from sim.run import Run
 from sim.scheduler import Scheduler
@@ -112,6 +113,7 @@ class Server:
             config=self.config,
             source=source,
             clock=clock,
+            outcomes=Outcomes.of(self.groups),
             groups=self.groups,
             series=self.series,
             log=self.log,

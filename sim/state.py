@@ -168,6 +168,7 @@ def _copy(state: State, request: str, changes: Changes) -> None:
     table = state.block_tables[name]
     if "place" not in changes:  # all that the other sequence has stored
         state.stored[name] = changes["tokens"]
+        state.emitted[name] = state.emitted[state.names(request)[0]]  # in step with its siblings
         return
     assert isinstance(table, list)
     place = changes["place"]

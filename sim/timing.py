@@ -1,12 +1,16 @@
 """How long a step takes, modelled. Every time that comes from here is labelled `modelled`."""
 
 import json
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
 from sim.batch import Batch
-from sim.clock import MAX_STEP_S
+from sim.clock import MAX_STEP_S, PS_PER_S, step_ps
 from sim.config import Config
 from sim.errors import InputError
 from sim.hardware import Hardware, get_hardware
@@ -17,18 +21,52 @@ from sim.parallel import AllReduce
 class TimingModel(Protocol):
     """Says how long a batch takes, in seconds."""
 
-    def seconds(self, batch: Batch) -> float: ...
+    def seconds(self, batch: Batch) -> float:
+        """How long `batch` takes."""
+        ...
 
 
-class UnitTiming:
-    """Every step lasts exactly one second: for worked examples and for counting steps."""
+class ClosedTiming(ABC):
+    """A timing that depends on the totals of a step alone, so that many steps can be told at once."""
+
+    @abstractmethod
+    def cost(self, tokens: Any, context: Any, pairs: Any, swapped: Any = 0, copied: Any = 0) -> Any:
+        """How long a step takes that has these totals: see the properties of `Batch`.
+
+        Each is an integer, or an int64 array [steps] for many steps at once; so is the result, in floats.
+        Numbers and arrays go through the same operations in the same order, so both give the same bits.
+        """
+
+    @abstractmethod
+    def decode_ps(self, num_sequences: int, context: int, count: int) -> list[int]:
+        """How long each of `count` steps takes in which the same sequences decode, the first with `context`.
+
+        `step_ps` of its `cost`, but faster than one by one. Never shorter than the step before.
+        """
 
     def seconds(self, batch: Batch) -> float:
-        return 1.0
+        """How long `batch` takes."""
+        return self.cost(
+            batch.num_tokens,
+            batch.num_context_tokens,
+            batch.num_attention_pairs,
+            batch.num_swapped_blocks,
+            batch.num_copied_tokens + batch.num_moved_tokens,
+        )
 
 
-@dataclass(frozen=True, slots=True)
-class RooflineTiming:
+class UnitTiming(ClosedTiming):
+    """Every step lasts exactly one second: for worked examples and for counting steps."""
+
+    def cost(self, tokens: Any, context: Any, pairs: Any, swapped: Any = 0, copied: Any = 0) -> Any:
+        return 1.0 + 0.0 * context
+
+    def decode_ps(self, num_sequences: int, context: int, count: int) -> list[int]:
+        return [PS_PER_S] * count
+
+
+@dataclass(frozen=True)
+class RooflineTiming(ClosedTiming):
     """The longer of computing and reading memory, at the datasheet's peaks: a floor, not a forecast.
 
     flops = 2 x parameters x tokens + 4 x layers x heads x head_dim x (query, key) pairs
@@ -45,17 +83,42 @@ class RooflineTiming:
     block_size: int
     link_bytes_per_s: int | None = None  # in place of the hardware's
 
-    def seconds(self, batch: Batch) -> float:
+    def cost(self, tokens: Any, context: Any, pairs: Any, swapped: Any = 0, copied: Any = 0) -> Any:
+        flops_per_token, flops_per_pair, weights_bytes, kv_bytes, flops_per_s, bytes_per_s = self._rates
+        computing = (flops_per_token * tokens + flops_per_pair * pairs) / flops_per_s
+        reading = (weights_bytes + kv_bytes * (context + tokens)) / bytes_per_s
+        step = max(computing, reading) if isinstance(computing, float) else np.maximum(computing, reading)
+        swapping = kv_bytes * self.block_size * swapped / self.link
+        copying = 2 * kv_bytes * copied / bytes_per_s
+        return step + swapping + copying
+
+    def decode_ps(self, num_sequences: int, context: int, count: int) -> list[int]:
+        flops_per_token, flops_per_pair, weights_bytes, kv_bytes, flops_per_s, bytes_per_s = self._rates
+        flops = flops_per_token * num_sequences
+        steps: list[int] = []
+        seconds = 0.0
+        for read in range(context, context + count * num_sequences, num_sequences):
+            computing = (flops + flops_per_pair * read) / flops_per_s
+            reading = (weights_bytes + kv_bytes * (read + num_sequences)) / bytes_per_s
+            seconds = computing if computing > reading else reading
+            steps.append(round(seconds * PS_PER_S) or 1)
+        step_ps(seconds)  # the last is the longest: refuses what is beyond counting
+        return steps
+
+    @cached_property
+    def _rates(self) -> tuple[float, float, float, float, float, float]:
+        """Floats, so that numbers and arrays are rounded alike even beyond 2^53."""
         spec, device = self.spec, self.hardware
-        kv_bytes = spec.kv_bytes_per_token(self.kv_dtype)
-        attention = 4 * spec.num_layers * spec.num_heads * spec.head_dim * batch.num_attention_pairs
-        flops = 2 * spec.num_parameters * batch.num_tokens + attention
-        read = spec.weights_bytes() + kv_bytes * (batch.num_context_tokens + batch.num_tokens)
-        step = max(flops / device.flops_per_s, read / device.bandwidth_bytes_per_s)
-        swapped = kv_bytes * self.block_size * batch.num_swapped_blocks / self.link
-        num_copied = batch.num_copied_tokens + batch.num_moved_tokens
-        copied = 2 * kv_bytes * num_copied / device.bandwidth_bytes_per_s
-        return step + swapped + copied
+        rates = (
+            2 * spec.num_parameters,
+            4 * spec.num_layers * spec.num_heads * spec.head_dim,
+            spec.weights_bytes(),
+            spec.kv_bytes_per_token(self.kv_dtype),
+            device.flops_per_s,
+            device.bandwidth_bytes_per_s,
+        )
+        a, b, c, d, e, f = map(float, rates)
+        return a, b, c, d, e, f
 
     @property
     def link(self) -> int:
@@ -75,7 +138,7 @@ class ParallelTiming:
 
 
 @dataclass(frozen=True, slots=True)
-class LinearTiming:
+class LinearTiming(ClosedTiming):
     """A sum of costs, read from a file: seconds per step, token, context token, pair, swapped block, and
     token that is copied or moved."""
 
@@ -86,15 +149,22 @@ class LinearTiming:
     swapped_block: float = 0.0
     copied_token: float = 0.0
 
-    def seconds(self, batch: Batch) -> float:
+    def cost(self, tokens: Any, context: Any, pairs: Any, swapped: Any = 0, copied: Any = 0) -> Any:
         return (
             self.step
-            + self.token * batch.num_tokens
-            + self.context_token * batch.num_context_tokens
-            + self.attention_pair * batch.num_attention_pairs
-            + self.swapped_block * batch.num_swapped_blocks
-            + self.copied_token * (batch.num_copied_tokens + batch.num_moved_tokens)
+            + self.token * tokens
+            + self.context_token * context
+            + self.attention_pair * pairs
+            + self.swapped_block * swapped
+            + self.copied_token * copied
         )
+
+    def decode_ps(self, num_sequences: int, context: int, count: int) -> list[int]:
+        fixed = self.step + self.token * num_sequences
+        return [
+            step_ps(fixed + self.context_token * read + self.attention_pair * read)
+            for read in range(context, context + count * num_sequences, num_sequences)
+        ]
 
     @classmethod
     def read(cls, path: Path) -> "LinearTiming":

@@ -1,6 +1,7 @@
 """Tokens that the server computed, and what for: counts over a whole run."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
 
 
 @dataclass(slots=True)
@@ -33,3 +34,9 @@ class Work:
     def tokens_per_decode(self) -> float | None:
         """Tokens that a sequence emits in a decode step: 1 without speculation."""
         return self.emitted_by_decodes / self.decodes if self.decodes else None
+
+    @classmethod
+    def of_all(cls, works: Iterable["Work"]) -> "Work":
+        """The sums over several servers."""
+        works = list(works)
+        return cls(**{item.name: sum(getattr(work, item.name) for work in works) for item in fields(cls)})

@@ -18,7 +18,7 @@ from sim.alloc.runs import FreshRuns
 from sim.alloc.swap import SwapSpace, mirror, written_tables
 from sim.alloc.tables import ENTRY_BYTES, TableShape, num_large_blocks
 from sim.alloc.usage import paged_usage
-from sim.cache import Chain, PrefixCache, PrefixIndex
+from sim.cache import PrefixCache, PrefixIndex
 from sim.events import Kind, Sink
 from sim.horizon import Horizon, KeepAll, SlidingWindow
 from sim.request import Request, Sequence, SequenceGroup
@@ -97,7 +97,7 @@ class PagedAllocator:
         for sequence in others:
             shared = self.tables[first][: self._needs.prompt_blocks(group.request)]
             sequence.stored = len(shared) * self.block_size
-            self._continue_from(first, sequence, self._needs.readable(sequence, shared), [])
+            self._continue_from(first, sequence, self._needs.readable(sequence, shared))
             self._extend(sequence, sequence.num_pending, f"{sequence.num_pending} tokens")
         return GRANTED
 
@@ -153,9 +153,10 @@ class PagedAllocator:
             self._say.punch(sequence, places, freed, shared, self.horizon.because())
 
     def fork(self, group: SequenceGroup) -> None:
-        first = group.sequences[0]
-        for sequence in group.sequences[1:]:
-            self._continue_from(first, sequence, self.tables[first][:], self._prefixes.chains_of(first))
+        first, *others = group.sequences
+        for sequence in others:
+            self._continue_from(first, sequence, self.tables[first][:])
+        self._prefixes.adopt(dict.fromkeys(others, self._prefixes.chains_of(first)))
 
     def reorder(self, group: SequenceGroup, parents: list[int]) -> None:
         if parents == list(range(len(parents))):
@@ -163,18 +164,16 @@ class PagedAllocator:
         old = [self.tables[sequence] for sequence in group.sequences]
         chains = [self._prefixes.chains_of(sequence) for sequence in group.sequences]
         for sequence, parent in zip(group.sequences, parents, strict=True):
-            self._continue_from(group.sequences[parent], sequence, old[parent][:], chains[parent])
+            self._continue_from(group.sequences[parent], sequence, old[parent][:])
+        self._prefixes.adopt(dict(zip(group.sequences, (chains[parent] for parent in parents), strict=True)))
         freed = self.device.drop(block for table in old for block in reversed(real(table)))
         if freed:
             self._say.abandon(group, freed)
 
-    def _continue_from(
-        self, parent: Sequence, child: Sequence, blocks: list[int], chains: list[Chain]
-    ) -> None:
+    def _continue_from(self, parent: Sequence, child: Sequence, blocks: list[int]) -> None:
         for block in real(blocks):
             self.device.share(block)
         self.tables[child] = blocks
-        self._prefixes.adopt(child, chains)
         self._say.fork(parent, child, blocks)
 
     def _copy_on_write(self, sequence: Sequence, place: int, num_tokens: int) -> None:

@@ -24,8 +24,9 @@ def _prompt_key(request: Request, start: int, stop: int) -> Hashable | None:
         return request.tokens[start:stop]
     if request.blocks is not None and request.block_tokens:
         size = request.block_tokens
-        # An id stands for the prompt up to the end of its block, so the last one covers what it needs.
-        return (request.blocks[start // size : (stop - 1) // size + 1], start % size, stop - start)
+        # An id stands for the prompt up to the end of its block, so the last one covers what it needs. Ids
+        # of blocks of another size mean something else.
+        return (size, request.blocks[start // size : (stop - 1) // size + 1], start % size, stop - start)
     if request.prefix is not None and stop <= request.prefix_tokens:
         return ("prefix", request.prefix, start, stop)
     return None

@@ -1,6 +1,6 @@
 """The prefix cache as an allocator uses it: sequences on one side, blocks on the other."""
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 
 from sim.cache.chain import Chain
 from sim.cache.content import block_key
@@ -71,13 +71,14 @@ class PrefixIndex:
         """The identities of the sequence's full blocks, as a list of its own."""
         return self._chains.get(sequence, [])[:]
 
-    def adopt(self, sequence: Sequence, chains: list[Chain]) -> None:
-        """The sequence goes on from blocks with these identities, whatever it had before."""
-        for chain in chains:
-            chain.retain()
-        self.leave(sequence)
-        if chains:
-            self._chains[sequence] = chains[:]
+    def adopt(self, chains_of: Mapping[Sequence, list[Chain]]) -> None:
+        """These sequences go on, all at once, from blocks with these identities, whatever they had before."""
+        for chain in (chain for chains in chains_of.values() for chain in chains):
+            chain.retain()  # before any is released: one may take over what another gives up
+        for sequence, chains in chains_of.items():
+            self.leave(sequence)
+            if chains:
+                self._chains[sequence] = chains[:]
 
     def leave(self, sequence: Sequence) -> None:
         """The sequence gives up its blocks; what the cache holds stays."""

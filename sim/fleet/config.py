@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields
 
 from sim.config import Config
-from sim.dials import dial
+from sim.dials import dial, flag
 from sim.errors import InputError, unknown_name
 from sim.fleet.router import ROUTERS
 
@@ -44,6 +44,12 @@ class Fleet:
                 f"--borrow with --prefix-cache {config.prefix_cache}: a borrowed block goes back as soon as "
                 "nobody uses it, so what it held could never be found again; drop one of them"
             )
+        for name in ("window", "keep_recent"):
+            if (value := getattr(config, name)) is not None:
+                raise InputError(
+                    f"--borrow with {flag(name)} {value}: a step would be charged for borrowed tokens that "
+                    "no query reads any more; drop one of them"
+                )
         if config.timing not in ("unit", "roofline"):
             raise InputError(
                 f"--borrow with --timing {config.timing}: the file says nothing of the link between "

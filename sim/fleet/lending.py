@@ -21,6 +21,7 @@ from sim.batch import Batch
 from sim.config import Config
 from sim.events import Kind, Sink
 from sim.hardware import get_hardware
+from sim.make import table_shape
 from sim.request import Sequence, SequenceGroup
 from sim.server import Server
 from sim.timing import TimingModel
@@ -97,6 +98,7 @@ class BorrowingAllocator(PagedAllocator):
             log,
             num_host_blocks=config.num_host_blocks,
             watermark=config.watermark,
+            table_shape=table_shape(config),
         )
         self.index = index
         self.device = self.pool = LendingPool(config.num_pool_blocks, market.num_replicas)

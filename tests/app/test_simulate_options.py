@@ -131,7 +131,7 @@ def test_calc_tells_what_one_rank_holds(capsys: pytest.CaptureFixture[str]):
         ),
         (
             "--prefix-cache hash --allocator pow2",
-            "--prefix-cache hash with --allocator pow2: only whole blocks are found again",
+            "--prefix-cache hash with --allocator pow2: a prefix is shared block by block",
         ),
         ("--hardware h100 --timing unit", "--hardware h100 with --timing unit: only roofline asks"),
         ("--swap-blocks 4", "--swap-blocks without --preempt swap: recompute uses no host memory"),

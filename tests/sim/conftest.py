@@ -25,6 +25,6 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Serve:
                 return super().retire()
 
         monkeypatch.setattr(sim.serve, "Scheduler", Watched)
-        return simulate(trace, config, check=True), seen
+        return simulate(trace, config, check=True, step_by_step=True), seen
 
     return serve

@@ -39,17 +39,25 @@ class Memory:
         name = f"{request}/{changes['sequence']}" if "sequence" in changes else request
         match event.kind:
             case Kind.ALLOC:
-                self._clear(changes.get("blocks", ()), changes.get("slots"))
+                self._clear(changes.get("blocks", ()), self._new_part(name, changes.get("slots")))
             case Kind.FREE:
                 gone = set(changes.get("blocks", ())) - set(changes.get("cached", ()))
                 self._clear(gone, changes.get("slots"))
             case Kind.COPY if "source" in changes:
                 filled = self._read(changes["source"])[: changes["tokens"]]
                 self._put(changes["destination"], [*filled, *[None] * (self._size - len(filled))])
-            case Kind.COPY:
-                (source, count), (destination, _) = changes["source_slots"], changes["destination_slots"]
-                self.slots[destination : destination + count] = self._written[source : source + count]
-                self._branch(name, self._owner_of(source))
+            case Kind.COPY:  # all that another sequence has stored; those of one step read what it wrote
+                parent = self._owner_of(changes)
+                pairs = zip(self._held_by(name), self._held_by(parent), strict=False)
+                for _, (slot, source) in zip(range(changes["tokens"]), pairs, strict=False):
+                    self.slots[slot] = self._written[source]
+                self._branch(name, parent)
+            case Kind.MOVE:
+                source, destination = changes["source_slots"], changes["destination_slots"]
+                content = self.slots[source[0] : source[0] + changes["tokens"]]
+                self._clear((), source)
+                self._clear((), destination)
+                self.slots[destination[0] : destination[0] + len(content)] = content
             case Kind.FORK if name in self.state.block_tables:  # else it starts, or comes back as it was
                 self._branch(name, f"{request}/{changes['parent']}")
             case Kind.SWAP_OUT:
@@ -79,7 +87,7 @@ class Memory:
                 self._check(name, min(computed, self.state.stored[name]))
 
     def _check(self, name: str, stored: int) -> None:
-        found = [self.slots[slot] for slot in self._held(self.state.block_tables[name])[:stored]]
+        found = [self.slots[slot] for slot in self._held_by(name)[:stored]]
         wrong = [place for place, prefix in enumerate(found) if prefix != self._known[name][place]]
         assert len(found) == stored, f"{name} stores {stored} tokens, its table has room for {len(found)}"
         assert not wrong, f"step {self.state.step}: {name} reads something else at {wrong} of {stored}"
@@ -98,9 +106,24 @@ class Memory:
             return list(range(table.start, table.start + table.length))
         return [block * self._size + offset for block in table for offset in range(self._size)]
 
-    def _owner_of(self, start: int) -> str:
-        tables = self.state.block_tables.items()
-        return next(n for n, table in tables if isinstance(table, SlotRange) and table.start == start)
+    def _held_by(self, name: str) -> list[int]:
+        return self._held(self.state.block_tables[name])
+
+    def _owner_of(self, changes: dict[str, Any]) -> str:
+        """Whose pages or range a copy reads."""
+        if "source_blocks" in changes:
+            first = changes["source_blocks"][0] * self._size
+        else:
+            first = changes["source_slots"][0]
+        return next(name for name in self.state.block_tables if self._held_by(name)[0] == first)
+
+    def _new_part(self, name: str, slots: tuple[int, int] | None) -> tuple[int, int] | None:
+        """What a range that gets longer did not hold before."""
+        table = self.state.block_tables.get(name)
+        if slots is None or not isinstance(table, SlotRange):
+            return slots
+        assert slots[0] == table.start, f"{name} is extended from {table.start}, and now starts at {slots[0]}"
+        return table.start + table.length, slots[1] - table.length
 
     def _read(self, block: int) -> list[Prefix | None]:
         return self.slots[block * self._size : (block + 1) * self._size]
@@ -118,7 +141,7 @@ class Memory:
     def _write(self, name: str, changes: dict[str, Any]) -> None:
         """Tokens are stored, and perhaps a new one is out."""
         known, stop = self._known[name], changes["stored"]
-        places = self._held(self.state.block_tables[name])
+        places = self._held_by(name)
         for position in range(stop - changes.get("tokens", 1), stop):
             self.slots[places[position]] = known[position]
         request = self._requests[name.rpartition("/")[0] or name]

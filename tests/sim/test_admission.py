@@ -224,8 +224,10 @@ def test_all_sequences_of_a_request_count_against_max_seqs():
          "the pool can give 1024"),
         ({"allocator": "max", "max_len": 1025, "placement": "best-fit"},
          "asks for 1025 slots, the pool can give 1024"),
+        ({"allocator": "slab", "size_classes": "64,2048"},
+         "asks for 65 contiguous slots, 2048 as its size classes round them, the pool can give 64"),
     ],
-    ids=["max", "buddy", "best-fit"],
+    ids=["max", "buddy", "best-fit", "slab"],
 )  # fmt: skip
 def test_a_rejection_names_what_was_asked_for_and_what_the_placement_makes_of_it(dials, reason):
     """Story: `needs 128 slots` stood in the log, and the request had asked for 65."""

@@ -5,6 +5,7 @@ import pickle
 from collections import Counter
 from collections.abc import Callable
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -189,10 +190,16 @@ class Driver:
 
     def reserve(self, plan: Plan) -> bool:
         for sequence, num_tokens in plan:
-            if not self.unchanged_if_short(lambda: self.allocator.grow(sequence, num_tokens)):  # noqa: B023
+            if not self.grow(sequence, num_tokens):
                 return False
             self.room[sequence] = max(self.room[sequence], sequence.stored + num_tokens)
         return True
+
+    def grow(self, sequence: Sequence, num_tokens: int) -> bool:
+        if self.allocator.num_free_slots >= num_tokens + 2 * BLOCK:  # a copy, and a block that is begun
+            assert self.allocator.grow(sequence, num_tokens) is GRANTED
+            return True
+        return self.unchanged_if_short(lambda: self.allocator.grow(sequence, num_tokens))
 
     def run(self, batch: dict[SequenceGroup, Plan]) -> None:
         emitting: list[SequenceGroup] = []
@@ -203,7 +210,7 @@ class Driver:
                 chunk = Chunk(group, sequence, sequence.stored, num_tokens, sequence.is_prefilling, emits)
                 sequence.stored += num_tokens
                 sequence.emitted += emits
-                self.say.progress(chunk)
+                self.say.progress(chunk, 0)
         for group in emitting:
             self.branch(group)
         for group in [group for group in self.running if group.is_finished]:
@@ -329,14 +336,14 @@ def blocks_of_all(group: SequenceGroup) -> int:
 @pytest.mark.parametrize("name", MAKERS)
 def test_random_operations_keep_every_token_where_its_table_says(name):
     random, driver = Random(name), Driver(MAKERS[name])
-    for _ in range({"paged": 10_000, "paged hash": 5_000, "paged radix": 5_000}.get(name, 3_000)):
+    for _ in range({"paged": 5_000, "paged hash": 2_500, "paged radix": 2_500}.get(name, 1_200)):
         driver.act(random)
         driver.verify()
     kinds = Counter(event.kind for event in driver.log)
     usual = ["prefill", "decode", "alloc", "free"]
     usual += ["fork", "copy", "preempt", "swap_in"] if name.startswith("paged") else []
     usual += ["hit", "evict"] if name.startswith("paged ") else []
-    assert all(kinds[Kind(kind)] > 100 for kind in usual), kinds
+    assert all(kinds[Kind(kind)] > 40 for kind in usual), kinds
     assert kinds[Kind.COPY] > 20 or name == "max buddy", kinds  # which has room for one sequence at a time
     while driver.running:
         driver.finish(0)
@@ -412,7 +419,7 @@ TestPagedMachine.settings = TestHashMachine.settings = TestBuddyMachine.settings
 )
 
 
-def served(prompt: int, output: int, max_tokens: int | None = None, **more: int) -> SequenceGroup:
+def served(prompt: int, output: int, max_tokens: int | None = None, **more: Any) -> SequenceGroup:
     return SequenceGroup(request("r", prompt, output, 0.0, max_tokens, **more), order=0)
 
 
@@ -506,7 +513,7 @@ def test_the_books_are_checked_against_a_lost_block_and_a_block_with_two_owners(
 
 def test_the_books_are_checked_against_a_free_list_that_lost_a_block():
     pool = BlockPool(4)
-    pool._fresh.pop()
+    pool._fresh.take(1, 0, None)
     with pytest.raises(AssertionError, match="3 blocks on the free lists, 4 without an owner"):
         pool.check([])
 
@@ -632,6 +639,39 @@ def test_beams_may_change_places():
         assert [allocator.tables[sequence] for sequence in group.sequences] == tables
     allocator.release(group, "finished")
     assert allocator.num_free_slots == 20
+
+
+def test_beams_may_change_places_where_the_cache_knows_their_block_by_one_of_its_names():
+    """Story: two beams shared a block when they came back from the host, and each had a name of its own for
+    it. The cache took one name; a beam gave up the other before the first beam had taken it over.
+    """
+    cache = PREFIX_CACHES["hash"]()
+    allocator = PagedAllocator(20, 2, EventLog(), num_host_blocks=20, cache=cache)
+    group = served(1, 9, beam=2)
+    forked(allocator, group)
+    for sequence in group.sequences:
+        allocator.grow(sequence, 1)
+        sequence.stored, sequence.emitted = 2, 2
+    allocator.reorder(group, [1, 1])
+    allocator.swap_out(group, "test")
+    assert allocator.swap_in(group, [1, 1], "test") is GRANTED
+    one, two = (allocator.tables[sequence] for sequence in group.sequences)
+    assert one[0] == two[0]
+    for _ in range(2):
+        allocator.reorder(group, [1, 0])
+    allocator.release(group, "finished")
+    assert allocator.num_free_slots == 40
+
+
+def test_ids_of_blocks_of_different_sizes_are_different_contents():
+    """Story: the first 4 tokens of a block of 5 were found by a request whose block of 4 had the same id."""
+    allocator = PagedAllocator(8, 4, EventLog(), cache=PREFIX_CACHES["hash"]())
+    ids = (1000, 7)
+    fives = served(9, 1, blocks=ids, block_tokens=5)
+    allocator.admit(fives, 9, keep_watermark=False)
+    run_to(fives, allocator, 9)
+    assert allocator.uncached_tokens(served(9, 1, blocks=ids, block_tokens=5)) == 9 - 8
+    assert allocator.uncached_tokens(served(8, 1, blocks=ids, block_tokens=4)) == 8
 
 
 def test_a_radix_tree_gives_up_a_parent_when_only_its_children_are_in_use():

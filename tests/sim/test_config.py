@@ -5,10 +5,10 @@ import dataclasses
 import pytest
 
 from sim import Config, InputError
-from sim.alloc import ALLOCATORS
+from sim.alloc import ALLOCATORS, RANGED
 from sim.choices import BATCHING, PREEMPT, STEP_RULES
-from sim.scopes import APPLIES_TO, applies
 from sim.errors import unknown_name
+from sim.scopes import APPLIES_TO, applies
 
 
 @pytest.mark.parametrize(
@@ -72,16 +72,20 @@ from sim.errors import unknown_name
         ({"step_rule": "prefill-first", "chunked_prefill": True}, "drop one of them"),
         ({"swap_blocks": 4}, "--swap-blocks without --preempt swap: "),
         ({"placement": "first-fit"},
-         "--placement first-fit with --allocator paged: its blocks may lie anywhere; "
-         "drop it, or use --allocator max or pow2 or oracle"),
+         "--placement first-fit with --allocator paged: its blocks or pages may lie anywhere; "
+         "drop it, or use --allocator max or pow2 or oracle or grow or slab"),
         ({"placement": "buddy"}, "--placement buddy with --allocator paged: "),
         ({"allocator": "max", "preempt": "swap"},
-         "--preempt swap with --allocator max: max, pow2, oracle reserve in full at admission and are never "
-         "preempted; drop it, or use --allocator paged"),
+         "--preempt swap with --allocator max: only blocks go to host memory; ranges and pages are "
+         "recomputed, or never preempted; drop it, or use --allocator paged or mixed"),
+        ({"allocator": "max", "victim": "oldest"},
+         "--victim oldest with --allocator max: max, pow2, oracle reserve in full at admission and are never "
+         "preempted; drop it, or use --allocator grow or "),
         ({"allocator": "pow2", "swap_blocks": 0}, "--swap-blocks 0 with --allocator pow2: "),
         ({"allocator": "oracle", "victim": "oldest"}, "--victim oldest with --allocator oracle: "),
         ({"allocator": "max", "prefix_cache": "hash"},
-         "--prefix-cache hash with --allocator max: only whole blocks are found again; drop it, or use"),
+         "--prefix-cache hash with --allocator max: a prefix is shared block by block, and here each "
+         "sequence has addresses of its own; drop it, or use --allocator paged or mixed"),
         ({"memory": "12 apples"}, "12 apples"),
         ({"memory": "12GiB"}, "too small for opt-13b"),  # its weights take 24 GiB
     ],
@@ -111,7 +115,9 @@ def test_every_dial_has_help_and_a_default_that_works():
 def test_every_choice_of_every_dial_is_accepted(dial):
     for choice in dial.metadata["choices"]():
         for allocator in (name for name in ALLOCATORS if applies(dial.name, name)):
-            assert getattr(Config(**{"allocator": allocator, dial.name: choice}), dial.name) == choice
+            # a page of the default size holds 32,768 tokens of the tiny model
+            dials = {"allocator": allocator, "pool_tokens": 100_000, **GIVEN.get(dial.name, {})}
+            assert getattr(Config(**{**dials, dial.name: choice}), dial.name) == choice
 
 
 def test_rules_that_are_offered_are_explained():
@@ -119,20 +125,41 @@ def test_rules_that_are_offered_are_explained():
         assert all(len(text) > 10 for text in names.values())
 
 
+GIVEN = {  # for each dial that not every allocator has a use for: a value, and what must stand beside it
+    "placement": {"placement": "best-fit"},
+    "preempt": {"preempt": "swap"},
+    "swap_blocks": {"swap_blocks": 3, "preempt": "swap"},
+    "link": {"link": "25GB/s", "preempt": "swap"},
+    "victim": {"victim": "oldest"},
+    "prefix_cache": {"prefix_cache": "radix"},
+    "eviction": {"eviction": "fifo", "prefix_cache": "hash"},
+    "window": {"window": 64},
+    "sinks": {"sinks": 4, "window": 64},
+    "keep_recent": {"keep_recent": 64, "keep_heavy": 8},
+    "keep_heavy": {"keep_heavy": 8, "keep_recent": 64},
+    "speculate": {"speculate": 2},
+    "accept": {"accept": 0.5, "speculate": 2},
+    "large_block_size": {"large_block_size": 64},
+    "growth": {"growth": "256"},
+    "size_classes": {"size_classes": "64,2048"},
+    "page_size": {"page_size": "64KiB"},
+    "compaction": {"compaction": "on-shortage"},
+    "table": {"table": "two-level"},
+}
+
+
 @pytest.mark.parametrize("name", APPLIES_TO)
 def test_an_option_is_taken_by_the_allocators_that_have_a_use_for_it_and_refused_by_all_others(name):
-    value = {"placement": "best-fit", "preempt": "swap", "swap_blocks": 3, "victim": "oldest"}.get(
-        name, "radix"
-    )
-    needed = {"preempt": "swap"} if name == "swap_blocks" else {}
+    value = GIVEN[name][name]
     for allocator in ALLOCATORS:
         if applies(name, allocator):
-            assert getattr(Config(allocator=allocator, **needed, **{name: value}), name) == value
+            assert getattr(Config(allocator=allocator, **GIVEN[name]), name) == value
         else:
-            with pytest.raises(
-                InputError, match=f"--{name.replace('_', '-')} {value} with --allocator {allocator}"
-            ):
+            with pytest.raises(InputError) as error:
                 Config(allocator=allocator, **{name: value})
+            flag = "--" + name.replace("_", "-")
+            assert str(error.value).startswith(f"{flag} {value} with --allocator {allocator}: ")
+            assert f"; drop it, or use --allocator {APPLIES_TO[name].allocators[0]}" in str(error.value)
 
 
 def test_what_is_the_default_anyway_is_refused_by_nobody():
@@ -144,7 +171,7 @@ def test_what_is_the_default_anyway_is_refused_by_nobody():
 
 def test_ranges_are_placed_by_buddies_if_nothing_is_said_and_blocks_by_nobody():
     for allocator in ALLOCATORS:
-        placement = None if allocator == "paged" else "buddy"
+        placement = "buddy" if allocator in RANGED else None
         config = Config(allocator=allocator)
         assert config.placement == config.as_json()["placement"] == placement
         assert config == Config(allocator=allocator, placement=placement)

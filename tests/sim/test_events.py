@@ -69,7 +69,10 @@ def test_blocks_and_ranges_that_are_taken_are_given_back(seed):
         pieces = changes.get("blocks", [tuple(changes.get("slots", ()))])
         match event.kind:
             case "alloc":
-                tables[who] = [*tables.get(who, ()), *pieces]
+                tables[who] = [*tables.get(who, ()), *pieces] if "blocks" in changes else pieces
+            case "move":
+                assert tables[who] == [tuple(changes["source_slots"])]
+                tables[who] = [tuple(changes["destination_slots"])]
             case "hit" | "fork":
                 tables[who] = pieces
             case "copy" if "source" in changes:

@@ -1,6 +1,7 @@
 """Several replicas behind a router, on one clock."""
 
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -149,9 +150,26 @@ def test_impossible_fleets_are_refused(dials: dict[str, Any], message: str):
     [
         ({"allocator": "max"}, "--borrow with --allocator max: only blocks can lie anywhere"),
         ({"prefix_cache": "radix"}, "--borrow with --prefix-cache radix: a borrowed block goes back"),
+        (
+            {"window": 8},
+            "--borrow with --window 8: a step would be charged for borrowed tokens that no query",
+        ),
+        ({"keep_recent": 8, "keep_heavy": 0}, "--borrow with --keep-recent 8: "),
         ({"timing": "costs.json"}, "--borrow with --timing costs.json: the file says nothing of the link"),
     ],
 )
-def test_servers_that_cannot_lend_are_refused(dials: dict[str, Any], message: str):
+def test_servers_that_cannot_lend_are_refused(
+    dials: dict[str, Any], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    Path("costs.json").write_text('{"seconds": {"step": 1}}')
     with pytest.raises(InputError, match=message):
         simulate_fleet(requests((8, 4)), Config(**dials), Fleet(replicas=2, borrow=True))
+
+
+def test_neighbours_keep_the_tables_that_a_lone_server_keeps():
+    trace, config = requests((8, 4), (8, 4)), Config(table="two-level", pool_blocks=16)
+    lending, alone = (
+        simulate_fleet(trace, config, Fleet(replicas=2, borrow=borrow)).report() for borrow in (True, False)
+    )
+    assert lending["table_bytes"] == alone["table_bytes"] > 0

@@ -86,7 +86,7 @@ def test_a_pool_lends_what_it_would_use_last_and_takes_it_back_unchanged():
     assert pool.lend(2) == [5, 4]
     assert pool.num_free == 4
     pool.take_back([5, 4])
-    assert pool._fresh == before
+    assert list(pool._fresh) == before
     assert not pool.lent
 
 

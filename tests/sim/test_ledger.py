@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from sim import Config, Trace, simulate
-from sim.alloc import PLACEMENTS, PagedAllocator
+from sim.alloc import PLACEMENTS, PagedAllocator, SlabPlacement, VirtualAllocator
 from sim.ledger import CLASSES, Ledger, take_ledger, waste_percent
 from tests.making import random_dials, random_rows, random_trace, request, requests
 from tests.sim.physical import Memory
@@ -15,7 +15,7 @@ class SlotBySlot:
     """The ledger by definition: every slot is looked at by itself, its content followed from the log."""
 
     def __init__(self, trace, config) -> None:
-        self.memory = Memory(trace, config.num_slots, config.block_size)
+        self.memory = Memory(trace, config.num_slots, config.slots_per_block or 1)
         self.num_seen = 0
 
     def __call__(self, scheduler) -> dict[str, int]:
@@ -43,6 +43,8 @@ def class_of_empty(allocator, sequence, position) -> tuple[int, str]:
     """What an empty slot is to its owner, with a rank."""
     if position < sequence.request.prompt + sequence.request.output - 1:
         return 1, "reserved"
+    if isinstance(allocator, VirtualAllocator):
+        return 3, "rounding"
     if isinstance(allocator, PagedAllocator) or position < allocator.ranges[sequence][1]:
         return 2, "internal"
     return 3, "rounding"
@@ -64,8 +66,8 @@ def owners_of_slots(scheduler) -> dict[int, list[tuple]]:
 
 
 def owned(allocator, sequence) -> list[int]:
-    if isinstance(allocator, PagedAllocator):
-        size = allocator.block_size
+    if isinstance(allocator, PagedAllocator | VirtualAllocator):
+        size = allocator.block_size if isinstance(allocator, PagedAllocator) else allocator.page_tokens
         table = allocator.tables.get(sequence, [])  # none before it is forked
         return [block * size + offset for block in table for offset in range(size)]
     start, length = allocator.ranges[sequence]
@@ -82,11 +84,13 @@ def cached_slots(allocator) -> list[int]:
 def is_kept_out_by_placement(allocator, group, classes) -> bool:
     """Free slots are enough in total, but places for its sequences are not. Tries every place."""
     num_free = classes.count("free")
-    if isinstance(allocator, PagedAllocator):
-        size = allocator.block_size
+    if isinstance(allocator, PagedAllocator | VirtualAllocator):
+        size = allocator.block_size if isinstance(allocator, PagedAllocator) else allocator.page_tokens
         free = sum(set(classes[at : at + size]) == {"free"} for at in range(0, len(classes), size))
         return group.num_pending <= num_free and free * size < group.num_pending
-    length, count = allocator.reservation(group.request), len(group.sequences)
+    if isinstance(allocator.placement, SlabPlacement):
+        return num_free > 0 and allocator.is_stranded(group)  # which chunks it cut cannot be seen from here
+    length, count = allocator.first_length(group), len(group.sequences)
     rounded = allocator.placement.rounded(length)
     step = rounded if type(allocator.placement).__name__ == "BuddyPlacement" else 1
     at = num_places = 0
@@ -97,7 +101,7 @@ def is_kept_out_by_placement(allocator, group, classes) -> bool:
     return length * count <= num_free and num_places < count
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(30))
 def test_the_ledger_is_what_looking_at_every_slot_gives(watched, seed):
     random = Random(seed)
     trace, config = random_trace(random, 25), Config(**random_dials(random))

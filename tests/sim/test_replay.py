@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sim import Config, InputError, Request, Trace, simulate
-from sim.alloc import PagedAllocator
+from sim.alloc import PagedAllocator, VirtualAllocator
 from sim.alloc.swap import unique
 from sim.replay import KEYFRAME_STEPS, SlotRange
 from tests.making import random_dials, random_rows, random_trace, requests
@@ -17,7 +17,9 @@ def live(scheduler) -> dict:
     """What the replay must find, taken from the live objects."""
     allocator = scheduler.allocator
     host, cached = {}, set()
-    if isinstance(allocator, PagedAllocator):
+    if isinstance(allocator, VirtualAllocator):
+        tables = {s.name: list(table) for s, table in allocator.tables.items() if table}
+    elif isinstance(allocator, PagedAllocator):
         tables = {s.name: list(table) for s, table in allocator.tables.items()}
         host = {g.request.id: unique(allocator.host.tables_of(g)) for g in scheduler.swapped}
         cached = set(allocator.device._evictable)
@@ -237,5 +239,5 @@ def test_as_many_slots_are_written_as_are_live_or_cached(seed):
     run = simulate(random_trace(random, 25), config)
     for step in range(1, run.num_steps + 1):
         state = run.at(step)
-        written = state.written(config.num_slots, config.block_size).sum()
+        written = state.written(config.num_slots, config.slots_per_block or 1).sum()
         assert written == state.ledger["live"] + state.ledger["cached"]

@@ -22,7 +22,7 @@ SPEC = ModelSpec(
 def device(flops_per_s: int) -> Hardware:
     return Hardware(
         name="d", memory_bytes=1, bandwidth_bytes_per_s=10**5, flops_per_s=flops_per_s, link_bytes_per_s=1000,
-        source="made up",
+        peer_bytes_per_s=1000, source="made up",
     )  # fmt: skip
 
 
@@ -31,9 +31,10 @@ def batch() -> Batch:
     """A prefill of 5 tokens and a decode of the 10th token of another sequence."""
     group = SequenceGroup(Request(id="r", arrival_s=0.0, prompt=5, output=1, max_tokens=1), order=0)
     [sequence] = group.sequences
-    return Batch(
-        1, 0.0, [Chunk(group, sequence, 0, 5, True, True), Chunk(group, sequence, 9, 1, False, True)]
-    )
+    batch = Batch(1, 0.0)
+    batch.add(Chunk(group, sequence, 0, 5, True, True))
+    batch.add(Chunk(group, sequence, 9, 1, False, True))
+    return batch
 
 
 def test_what_a_batch_counts(batch):

@@ -1,0 +1,155 @@
+"""The loop of `sim.serve` and the rules of `sim.scheduler`, at a cost of what changes, not of what runs.
+
+Requests go by their `index`, their place in order of arrival: the smaller the older.
+"""
+
+from collections.abc import Callable
+
+from sim.config import Config
+from sim.leap.clock import MOST, LazyClock
+from sim.leap.journal import Journal
+from sim.leap.memory import Ranges, make_memory
+from sim.leap.running import Running
+from sim.leap.waiting import Waiting
+from sim.request import Request
+from sim.timing import ClosedTiming
+
+
+class LeapServer:
+    """Serves requests that can all run, and writes down in `journal` and `clock` how that went."""
+
+    def __init__(
+        self, requests: list[Request], arrivals_ps: list[int], config: Config, timing: ClosedTiming
+    ) -> None:
+        self.journal = Journal(len(requests))
+        self.clock = LazyClock(timing)
+        self.memory = make_memory(config, requests)
+        self._waiting = Waiting(arrivals_ps, self.clock)
+        self.running = Running(requests, config, self.memory, self.journal, self._waiting)
+        self._is_static = config.batching == "static"
+        self._is_filling = True  # static batching: the present batch still takes members
+        self._is_mixed = config.step_rule == "mixed"
+        self._is_chunked = config.chunked_prefill
+        self._is_contiguous = isinstance(self.memory, Ranges)
+
+    def serve(self, on_progress: Callable[[], None] | None) -> None:
+        """Serves all of them; calls `on_progress` now and then."""
+        running = self.running
+        num_turns = 0
+        while running.count or self._has_work():
+            if self._is_mixed or not self._run_prompts():
+                self._run_all()
+            running.retire()
+            num_turns += 1
+            if on_progress and num_turns % 1024 == 0:
+                on_progress()
+
+    def _has_work(self) -> bool:
+        """Whether there is any although nobody runs, after a jump to the next arrival if need be."""
+        if self.running.swapped or self._waiting.head() is not None:
+            return True
+        arrival_ps = self._waiting.next_arrival_ps()
+        if arrival_ps is None:
+            return False
+        self.wait_until(arrival_ps)
+        return True
+
+    def wait_until(self, time_ps: int) -> None:
+        """Lets time pass without work, if `time_ps` is still to come."""
+        if (idle_ps := time_ps - self.clock.now_ps()) > 0:
+            self.clock.skip(idle_ps)
+            self.journal.idle.append((self.journal.num_steps, idle_ps))
+
+    def _run_prompts(self) -> bool:
+        """A step that runs newly admitted prompts only; False if there are none."""
+        self.running.load.start(0, 0)
+        if not self._admit():
+            return False
+        self.journal.stalls.append(self.journal.num_steps)
+        self._finish_step()
+        return True
+
+    def _run_all(self) -> None:
+        """A step in which running sequences go on, and all those like it that follow."""
+        running = self.running
+        is_quiet = running.prefilling is None
+        if not running.go_on():
+            is_quiet = False
+        else:
+            if running.swapped and running.resume():
+                is_quiet = False
+            if self._is_mixed and self._admit():
+                is_quiet = False
+        if is_quiet:
+            self._leap()
+        else:
+            self._finish_step()
+
+    def _finish_step(self) -> None:
+        if self._is_contiguous:
+            self._strand()
+        load = self.running.load
+        self.clock.run(load)
+        load.swapped = 0
+        self.journal.num_steps += 1
+
+    def _leap(self) -> None:
+        """Finishes the step in the making, and all that are like it: nobody ends, comes or falls short."""
+        decoding, memory, load = self.running.decoding, self.memory, self.running.load
+        limit = min(decoding.rounds_to_end(), MOST)
+        count = 1 + memory.fitting_rounds(decoding.rounds, decoding.count, limit)
+        if self._is_contiguous:
+            self._strand()
+        arrival_ps = self._waiting.next_arrival_ps() if self._takes_more() else None
+        if arrival_ps is None:
+            self.clock.run(load, count)
+        else:
+            count = self.clock.run_until(arrival_ps, load, count)
+        if count > 1:
+            memory.grow(decoding.rounds, count - 1, decoding.count)
+            decoding.run(count - 1)
+        self.journal.num_steps += count
+
+    def _takes_more(self) -> bool:
+        """Whether the next step would try a request that came to an empty queue: `_admit` just tried."""
+        running = self.running
+        return (
+            running.has_place
+            and running.budget_left > 0
+            and not running.swapped
+            and (self._is_filling or not self._is_static)
+        )
+
+    def _admit(self) -> bool:
+        """Takes in waiting requests; whether there were any. `Scheduler._admit` says by what rules."""
+        running, waiting = self.running, self._waiting
+        if running.swapped or (self._is_static and not self._may_fill()):
+            return False
+        came = False
+        while (budget := running.budget_left) > 0 and running.has_place:
+            index = waiting.head()
+            if index is None:
+                break
+            num_pending = num_tokens = running.num_pending(index)
+            if num_tokens > budget:
+                if not self._is_chunked:
+                    return came
+                num_tokens = budget
+            if not self.memory.admit(index, num_pending, num_tokens, is_busy=running.count > 0):
+                break
+            waiting.pop()
+            running.enter(index, num_tokens, num_pending)
+            came = True
+        if self._is_static:
+            self._is_filling = running.budget_left <= 0 and running.has_place and waiting.head() is not None
+        return came
+
+    def _may_fill(self) -> bool:
+        if not self.running.count:
+            self._is_filling = True
+        return self._is_filling
+
+    def _strand(self) -> None:
+        """Notes whether the head of `waiting` is stranded, or would be as soon as there is one."""
+        head = self._waiting.next_new()  # a contiguous allocator never sends anyone back
+        self.journal.strand(head is not None and self.memory.is_stranded(head))
