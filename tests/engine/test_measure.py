@@ -84,7 +84,10 @@ def test_a_rejected_request_emits_nothing_and_the_rest_is_served() -> None:
         ),
         ({"kv_dtype": "int8"}, "kv dtype int8: the engine stores fp32, bf16, fp16"),
         ({"kv_dtype": "fp8"}, "kv dtype fp8: the engine stores"),
-        ({"prefix_cache": "hash"}, "--prefix-cache hash: the engine does not execute it yet; simulate it instead"),
+        (
+            {"prefix_cache": "hash"},
+            "--prefix-cache hash: the engine does not execute it yet; simulate it instead",
+        ),
         ({"max_len": 5000}, "maximum length 5000: model tiny has 4096 positions"),
         ({"pool_blocks": 30_000_000}, "the pool .* GiB are available"),
     ],
