@@ -15,7 +15,7 @@ test: .venv/ready-dev  ## run all tests
 check: .venv/ready-dev  ## lint, format, types, import direction
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/pyright
+	$(BIN)/pyright -p pyproject.toml
 
 format: .venv/ready-dev
 	$(BIN)/ruff check --fix .
