@@ -23,7 +23,7 @@ def step_ps(seconds: float) -> int:
             f"a step of {seconds:.3g} s: at most {MAX_STEP_S} s (46 days) can be counted; "
             "lower the costs in the timing FILE, or let a step run less (--max-batch-tokens, --max-len)"
         )
-    return max(1, to_ps(seconds))
+    return round(seconds * PS_PER_S) or 1
 
 
 def to_s(picoseconds: int) -> float:

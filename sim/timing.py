@@ -84,16 +84,15 @@ class RooflineTiming(ClosedTiming):
     link_bytes_per_s: int | None = None  # in place of the hardware's
 
     def cost(self, tokens: Any, context: Any, pairs: Any, swapped: Any = 0, copied: Any = 0) -> Any:
-        flops_per_token, flops_per_pair, weights_bytes, kv_bytes, flops_per_s, bytes_per_s = self._rates
+        flops_per_token, flops_per_pair, flops_per_s, weights_bytes, kv_bytes, bytes_per_s = self._rates
         computing = (flops_per_token * tokens + flops_per_pair * pairs) / flops_per_s
         reading = (weights_bytes + kv_bytes * (context + tokens)) / bytes_per_s
         step = max(computing, reading) if isinstance(computing, float) else np.maximum(computing, reading)
-        swapping = kv_bytes * self.block_size * swapped / self.link
-        copying = 2 * kv_bytes * copied / bytes_per_s
-        return step + swapping + copying
+        seconds_per_block, seconds_per_copy = self._transfers
+        return step + seconds_per_block * swapped + seconds_per_copy * copied
 
     def decode_ps(self, num_sequences: int, context: int, count: int) -> list[int]:
-        flops_per_token, flops_per_pair, weights_bytes, kv_bytes, flops_per_s, bytes_per_s = self._rates
+        flops_per_token, flops_per_pair, flops_per_s, weights_bytes, kv_bytes, bytes_per_s = self._rates
         flops = flops_per_token * num_sequences
         steps: list[int] = []
         seconds = 0.0
@@ -102,23 +101,31 @@ class RooflineTiming(ClosedTiming):
             reading = (weights_bytes + kv_bytes * (read + num_sequences)) / bytes_per_s
             seconds = computing if computing > reading else reading
             steps.append(round(seconds * PS_PER_S) or 1)
-        step_ps(seconds)  # the last is the longest: refuses what is beyond counting
+        if seconds > MAX_STEP_S:  # the last is the longest
+            step_ps(seconds)  # says what is wrong
         return steps
 
     @cached_property
     def _rates(self) -> tuple[float, float, float, float, float, float]:
-        """Floats, so that numbers and arrays are rounded alike even beyond 2^53."""
+        """Flops of a token and of a pair, and flops per second; then the same of bytes.
+
+        In floats, so that numbers and arrays are rounded alike even beyond 2^53.
+        """
         spec, device = self.spec, self.hardware
-        rates = (
-            2 * spec.num_parameters,
-            4 * spec.num_layers * spec.num_heads * spec.head_dim,
-            spec.weights_bytes(),
-            spec.kv_bytes_per_token(self.kv_dtype),
-            device.flops_per_s,
-            device.bandwidth_bytes_per_s,
+        return (
+            float(2 * spec.num_parameters),
+            float(4 * spec.num_layers * spec.num_heads * spec.head_dim),
+            float(device.flops_per_s),
+            float(spec.weights_bytes()),
+            float(spec.kv_bytes_per_token(self.kv_dtype)),
+            float(device.bandwidth_bytes_per_s),
         )
-        a, b, c, d, e, f = map(float, rates)
-        return a, b, c, d, e, f
+
+    @cached_property
+    def _transfers(self) -> tuple[float, float]:
+        """Seconds for a swapped block and for a copied token."""
+        kv_bytes = self.spec.kv_bytes_per_token(self.kv_dtype)
+        return kv_bytes * self.block_size / self.link, 2 * kv_bytes / self.hardware.bandwidth_bytes_per_s
 
     @property
     def link(self) -> int:

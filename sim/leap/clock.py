@@ -55,7 +55,9 @@ class LazyClock:
         """The time now, all steps run so far included."""
         if not self._stretches:
             return self._now_ps
-        if self._num_steps < MANY:
+        if self._num_steps == 1:
+            self._settle_one(*self._stretches)
+        elif self._num_steps < MANY:
             self._settle_one_by_one()
         else:
             self._settle_at_once()
@@ -74,7 +76,7 @@ class LazyClock:
         """
         tokens, context = load.tokens, load.context
         left_ps = deadline_ps - self.now_ps()
-        count = min(count, left_ps // self._usual_ps + 2)
+        count = min(count, left_ps // self._usual_ps + 1)
         if count < MANY:
             durations = self._timing.decode_ps(tokens, context, count)
             total = sum(durations)
@@ -91,25 +93,30 @@ class LazyClock:
         self._usual_ps = int(durations[0])
         return len(durations)
 
+    def _settle_one(self, count: int, tokens: int, context: int, pairs: int, swapped: int) -> None:
+        if count > 1:
+            durations = self._timing.decode_ps(tokens, context, count)
+            self.durations.fromlist(durations)
+            self._now_ps += sum(durations)
+        else:
+            duration = step_ps(self._timing.cost(tokens, context, pairs, swapped))
+            self.durations.append(duration)
+            self._now_ps += duration
+
     def _settle_one_by_one(self) -> None:
         numbers = iter(self._stretches)
-        for count, tokens, context, pairs, swapped in zip(*[numbers] * 5, strict=True):
-            if count > 1:
-                durations = self._timing.decode_ps(tokens, context, count)
-                self.durations.fromlist(durations)
-                self._now_ps += sum(durations)
-            else:
-                duration = step_ps(self._timing.cost(tokens, context, pairs, swapped))
-                self.durations.append(duration)
-                self._now_ps += duration
+        for stretch in zip(*[numbers] * 5, strict=True):
+            self._settle_one(*stretch)
 
     def _settle_at_once(self) -> None:
-        table = np.array(self._stretches, dtype=np.int64).reshape(-1, 5)
-        counts = table[:, 0]
-        ends = np.cumsum(counts)
-        tokens, context, pairs, swapped = np.repeat(table[:, 1:], counts, axis=0).T
-        grown = tokens * (np.arange(self._num_steps) - np.repeat(ends - counts, counts))
-        durations = all_step_ps(self._timing.cost(tokens, context + grown, pairs + grown, swapped))
+        counts, tokens, context, pairs, swapped = np.array(self._stretches).reshape(-1, 5).T
+        firsts = np.cumsum(counts) - counts
+        tokens_of, steps = np.repeat(tokens, counts), np.arange(self._num_steps)
+        grown = tokens_of * steps  # less what had grown before the stretch began
+        context_of = np.repeat(context - tokens * firsts, counts) + grown
+        pairs_of = np.repeat(pairs - tokens * firsts, counts) + grown
+        swapped_of = np.repeat(swapped, counts) if swapped.any() else 0
+        durations = all_step_ps(self._timing.cost(tokens_of, context_of, pairs_of, swapped_of))
         while len(durations):
             self._book(some := _few_enough(durations))
             durations = durations[len(some) :]

@@ -20,21 +20,28 @@ class PagedSeries(LeapSeries):
         self._last_stored = self._offsets + self._last_rounds  # after the last step of a span
 
     def weighted_sum(self, name: str) -> int:
-        return self._sums[name] if name in self._sums else super().weighted_sum(name)
+        sums, _ = self._tally
+        return sums[name] if name in sums else super().weighted_sum(name)
+
+    @property
+    def peak_held(self) -> int:
+        return self._tally[1]
 
     @cached_property
-    def _sums(self) -> dict[str, int]:
-        """Those of the ledger, with each column folded only once."""
+    def _tally(self) -> tuple[dict[str, int], int]:
+        """The ledger's weighted sums and the most slots held, with each column folded only once."""
         sums = dict.fromkeys(CLASSES, 0)
         sums["pool"] = self._num_slots * self.busy_ps
         held = self.held()
+        peak_held = int(held.max(initial=0))
+        assert peak_held <= self._num_slots, f"{peak_held} slots held of {self._num_slots}"
         sums["free"] = sums["pool"] - exact_dot(held, self._durations_ps)
         sums["blocks"] = sums["table_entries"] = (sums["pool"] - sums["free"]) // self._block_size
         for name in ("live", "internal"):
             sums[name] = exact_dot(column := self.column(name), self._durations_ps)
             held -= column
         sums["reserved"] = exact_dot(non_negative(held), self._durations_ps)
-        return sums
+        return sums, peak_held
 
     def reserved(self) -> Ints:
         return non_negative(self.held() - self.live() - self.internal())

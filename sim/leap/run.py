@@ -40,11 +40,10 @@ def leap(
         on_progress(len(trace))
 
     series = make_series(server, config, requests, arrivals_ps)
-    peak_slots = int(series.held().max(initial=0))
     is_paged = isinstance(series, PagedSeries)
     # A row for the longest sequence, or a range's start and length.
     entries_per_table = -(-config.max_len // config.block_size) if is_paged else 2
-    num_entries = entries_per_table * int(series.running().max(initial=0))
+    num_entries = entries_per_table * int(series.running.max(initial=0))
     return Run(
         trace=trace,
         config=config,
@@ -58,7 +57,7 @@ def leap(
         num_preemptions=sum(server.journal.preemptions),
         work=make_work(server, series),
         traffic=server.memory.traffic,
-        peak_slots=peak_slots,
+        peak_slots=series.peak_held,
         table_bytes=4 * num_entries,
         free_at_end=server.memory.free * (config.block_size if is_paged else 1),
     )

@@ -17,6 +17,8 @@ class Running:
     def __init__(
         self, requests: list[Request], config: Config, memory: LeapMemory, journal: Journal, waiting: Waiting
     ) -> None:
+        self.max_count = 1 if config.batching == "sequential" else config.max_seqs
+        self.budget = config.token_budget  # tokens of a step
         self.load = Load()
         self.count = 0
         self.num_ended = 0
@@ -27,23 +29,11 @@ class Running:
         self._prompt = [request.prompt for request in requests]
         self._final = [request.final_tokens for request in requests]
         self._emitted = [0] * len(requests)  # when it last stopped running
-        self._max_seqs = 1 if config.batching == "sequential" else config.max_seqs
-        self._budget = config.token_budget
         self._swaps = config.preempt == "swap"
         self._memory = memory
         self._journal = journal
         self._waiting = waiting
         self.decoding = Decoding(self._final)
-
-    @property
-    def budget_left(self) -> int:
-        """Tokens that this step may still compute."""
-        return self._budget - self.load.tokens
-
-    @property
-    def has_place(self) -> bool:
-        """Whether one more may run."""
-        return self.count < self._max_seqs
 
     def num_pending(self, index: int) -> int:
         """The input of a waiting request."""
@@ -51,12 +41,17 @@ class Running:
 
     def go_on(self) -> bool:
         """All sequences store their next tokens; False where some had to be preempted for it."""
-        was_short = self._make_room()
-        self.load.start(self.decoding.count, self.decoding.sum_stored)
-        self.decoding.run(1)
+        memory, decoding = self._memory, self.decoding
+        needed = memory.growth(decoding.rounds)
+        has_room = self.prefilling is None and needed <= memory.free
+        if not has_room:
+            needed, has_room = self._make_room()
+        memory.free -= needed
+        self.load.start(decoding.count, decoding.sum_stored)
+        decoding.run(1)
         if self.prefilling is not None:
             self._prefill_on(self.prefilling)
-        return not was_short
+        return has_room
 
     def enter(self, index: int, num_tokens: int, num_pending: int) -> None:
         """A waiting request runs: its prefill, or the first chunk of it."""
@@ -73,7 +68,7 @@ class Running:
     def resume(self) -> bool:
         """Brings swapped sequences back while they fit; whether there were any."""
         came = False
-        while self.swapped and self.has_place and self.budget_left > 0:
+        while self.swapped and self.count < self.max_count and self.load.tokens < self.budget:
             index = self.swapped[0]
             stored = self._prompt[index] + self._emitted[index] - 1
             blocks = self._memory.swap_in(stored)
@@ -115,32 +110,31 @@ class Running:
 
     def _chunk_tokens(self) -> int:
         """Nobody younger runs, so the rest of the budget is for the unfinished prefill."""
-        return min(self._input - self._prefilled, self._budget - self.decoding.count)
+        return min(self._input - self._prefilled, self.budget - self.decoding.count)
 
     # Preemption
 
-    def _make_room(self) -> bool:
-        """Takes what running sequences need for their next tokens; whether somebody was preempted for it.
+    def _make_room(self) -> tuple[int, bool]:
+        """What running sequences need for their next tokens, and whether that was there.
 
-        The youngest is, until the rest can go on. Asking one by one, oldest first, comes to the same: whoever
-        got its slot is not preempted any more, and each that is preempted frees at least what it needs.
+        If not, the youngest are preempted until the rest can go on. Asking one by one, oldest first, comes to
+        the same: who got a slot is not preempted any more, and each that is preempted frees what it needs.
         """
         memory, rounds = self._memory, self.decoding.rounds
         needed = memory.growth(rounds)
-        was_short = False
+        has_room = True
         if self.prefilling is not None:
             chunk_needs = memory.extend(self._prefilled, self._chunk_tokens())
             if needed + chunk_needs <= memory.free:
                 needed += chunk_needs
             else:
                 self._preempt_prefill(self.prefilling)
-                was_short = True
+                has_room = False
         while needed > memory.free:
             self._preempt_youngest()
             needed = memory.growth(rounds)
-            was_short = True
-        memory.free -= needed
-        return was_short
+            has_room = False
+        return needed, has_room
 
     def _preempt_prefill(self, index: int) -> None:
         self.prefilling = None

@@ -42,7 +42,7 @@ class LeapSeries(StepTable):
             "duration_ps": lambda: self._durations_ps,
             "batch": self._batch,
             "tokens": self._tokens,
-            "running": self.running,
+            "running": lambda: self.running,
             "waiting": self.waiting,
             "swapped": lambda: self._balance(journal.swapped_out, journal.swapped_in),
             "blocks": self.blocks,
@@ -99,14 +99,19 @@ class LeapSeries(StepTable):
         """Slots that nobody holds."""
         return non_negative(self._num_slots - self.held())
 
+    @cached_property
     def running(self) -> Ints:
-        """Sequences."""
+        """Sequences. Asked for so often that it is kept."""
         return self.sum_of_spans(1)
+
+    @property
+    def peak_held(self) -> int:
+        """The most slots held after any step."""
+        return int(self.held().max(initial=0))
 
     def live(self) -> Ints:
         """Slots written: of each sequence, offset + rounds."""
-        live = self.running()
-        live *= self._rounds
+        live = self.running * self._rounds
         live += self.sum_of_spans(self._offsets)
         return live
 
@@ -162,13 +167,14 @@ class LeapSeries(StepTable):
 
     def _batch(self) -> Ints:
         """Sequences that ran: all that are running, but only the new ones where a step was no round."""
-        batch = self.running()
-        if len(stalls := as_ints(self._journal.stalls)):
-            batch[stalls] = np.bincount(self._firsts, minlength=len(self))[stalls]
+        if not len(self._journal.stalls):
+            return self.running
+        batch, stalls = self.running.copy(), as_ints(self._journal.stalls)
+        batch[stalls] = np.bincount(self._firsts, minlength=len(self))[stalls]
         return batch
 
     def _tokens(self) -> Ints:
-        tokens = self._batch()
+        tokens = self._batch().copy()
         np.add.at(tokens, self._firsts, as_ints(self._journal.tokens) - 1)
         return tokens
 

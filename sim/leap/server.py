@@ -28,6 +28,7 @@ class LeapServer:
         self.running = Running(requests, config, self.memory, self.journal, self._waiting)
         self._is_static = config.batching == "static"
         self._is_filling = True  # static batching: the present batch still takes members
+        self._is_open = False  # admission was tried, and only found nobody: the next arrival will change that
         self._is_mixed = config.step_rule == "mixed"
         self._is_chunked = config.chunked_prefill
         self._is_contiguous = isinstance(self.memory, Ranges)
@@ -100,7 +101,7 @@ class LeapServer:
         count = 1 + memory.fitting_rounds(decoding.rounds, decoding.count, limit)
         if self._is_contiguous:
             self._strand()
-        arrival_ps = self._waiting.next_arrival_ps() if self._takes_more() else None
+        arrival_ps = self._waiting.next_arrival_ps() if self._is_open else None
         if arrival_ps is None:
             self.clock.run(load, count)
         else:
@@ -110,25 +111,17 @@ class LeapServer:
             decoding.run(count - 1)
         self.journal.num_steps += count
 
-    def _takes_more(self) -> bool:
-        """Whether the next step would try a request that came to an empty queue: `_admit` just tried."""
-        running = self.running
-        return (
-            running.has_place
-            and running.budget_left > 0
-            and not running.swapped
-            and (self._is_filling or not self._is_static)
-        )
-
     def _admit(self) -> bool:
         """Takes in waiting requests; whether there were any. `Scheduler._admit` says by what rules."""
         running, waiting = self.running, self._waiting
+        self._is_open = False
         if running.swapped or (self._is_static and not self._may_fill()):
             return False
         came = False
-        while (budget := running.budget_left) > 0 and running.has_place:
+        while running.count < running.max_count and (budget := running.budget - running.load.tokens) > 0:
             index = waiting.head()
             if index is None:
+                self._is_open = not self._is_static
                 break
             num_pending = num_tokens = running.num_pending(index)
             if num_tokens > budget:
@@ -141,7 +134,8 @@ class LeapServer:
             running.enter(index, num_tokens, num_pending)
             came = True
         if self._is_static:
-            self._is_filling = running.budget_left <= 0 and running.has_place and waiting.head() is not None
+            is_spent, has_place = running.load.tokens >= running.budget, running.count < running.max_count
+            self._is_filling = is_spent and has_place and waiting.head() is not None
         return came
 
     def _may_fill(self) -> bool:

@@ -60,33 +60,35 @@ def test_seconds_of_large_times_are_rounded_alike():
     assert all_to_s(beyond).tolist() == [to_s(10**24 + 1), to_s(2**64)]
 
 
-def eager(model: TimingModel, stretches: list[tuple[int, int, int]]) -> list[int]:
-    """Each step's duration, one by one."""
+def eager(model: TimingModel, stretches: list[tuple[int, ...]]) -> list[int]:
+    """Each step's duration, one by one; a stretch is (steps, tokens, context, swapped blocks = 0)."""
     return [
-        step_ps(model.cost(tokens, context + done * tokens, context + done * tokens))
-        for count, tokens, context in stretches
+        step_ps(model.cost(tokens, context + done * tokens, context + done * tokens, *swapped))
+        for count, tokens, context, *swapped in stretches
         for done in range(count)
     ]
 
 
-def load(tokens: int, context: int) -> Load:
+def load(tokens: int, context: int, swapped: int = 0) -> Load:
     one = Load()
     one.start(tokens, context - tokens)
+    one.swapped = swapped
     return one
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_the_time_is_the_same_whenever_it_is_asked_for(name):
     random, model = Random(name), MODELS[name]
-    stretches = [
-        (random.choice((1, 1, 2, MANY, 500)), random.randint(1, 256), random.randint(256, 10**5))
-        for _ in range(200)
-    ]
+    stretches: list[tuple[int, ...]] = []
+    for _ in range(200):
+        count = random.choice((1, 1, 2, MANY, 500))
+        swapped = random.choice((0, 9)) if count == 1 else 0  # only a step of its own swaps
+        stretches.append((count, random.randint(1, 256), random.randint(256, 10**5), swapped))
     durations = eager(model, stretches)
     for often in (1.0, 0.1, 0.0):
         clock = LazyClock(model)
-        for count, tokens, context in stretches:
-            clock.run(load(tokens, context), count)
+        for count, *totals in stretches:
+            clock.run(load(*totals), count)
             if random.random() < often:
                 clock.now_ps()
         assert clock.now_ps() == sum(durations)
