@@ -49,7 +49,8 @@ class Progress:
     def _count(self, chunk: Chunk, accepted: int) -> None:
         work, sequence = self.work, chunk.sequence
         work.computed += chunk.num_tokens
-        work.again += max(0, min(sequence.stored, sequence.most_stored) - chunk.start)
+        if sequence.most_stored > chunk.start:
+            work.again += min(sequence.stored, sequence.most_stored) - chunk.start
         sequence.most_stored = max(sequence.most_stored, sequence.stored)
         if not chunk.is_prefill:
             work.decodes += 1

@@ -125,7 +125,8 @@ class PagedAllocator:
         if not num_tokens:
             return GRANTED
         place, offset = divmod(sequence.stored, self.block_size)
-        must_copy = self._needs.may_diverge(sequence) and self.device.num_refs[table[place]] > 1
+        is_shared = offset > 0 and self.device.num_refs[table[place]] > 1
+        must_copy = is_shared and self._needs.may_diverge(sequence)
         needed = max(0, self._needs.blocks_for(sequence.stored + num_tokens) - len(table)) + must_copy
         if needed > self.device.num_free:
             return Short(needed, self.device.num_free)
@@ -225,8 +226,6 @@ class PagedAllocator:
             answer = self.grow(sequence, num_tokens)
             assert isinstance(answer, Granted), "the need was counted above"
         return GRANTED
-
-    # Books
 
     def table_bytes(self) -> int:
         if self._table_shape is None:  # rows that are as long as they are used

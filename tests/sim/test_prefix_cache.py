@@ -8,7 +8,7 @@ import pytest
 
 from sim import Config, Request, Trace, simulate
 from sim.alloc import Granted, PagedAllocator, Short
-from sim.cache import HashCache, RadixCache
+from sim.cache import HashCache
 from sim.events import EventLog, Kind
 from sim.request import SequenceGroup
 from tests.sim.witness import Witness
@@ -202,68 +202,3 @@ def test_beams_that_come_back_hit_their_prompt_only():
     assert allocator.uncached_tokens(group) == 2 * (8 - 4)
     first.request, group.is_forked = replace(first.request, beam=1), False
     assert allocator.uncached_tokens(group) == 8 - 6, "the block that beam 0 left is cached"
-
-
-def who_is_left(used_again: str, *, eviction: str, kind: str) -> str:
-    """ "a" and "b" are cached in this order; then one is used again, and "c" needs the room of one block."""
-    return "".join(name for name in "ab" if is_left(name, used_again, eviction, kind))
-
-
-def is_left(name: str, used_again: str, eviction: str, kind: str) -> bool:
-    tokens = {"a": [1] * 5, "b": [2] * 5}
-    rows = (
-        request("a", tokens["a"], output=1),
-        request("b", tokens["b"], output=1, arrival=1.0),
-        request("again", tokens[used_again], output=1, arrival=2.0),
-        request("c", [3] * 8, output=2, arrival=3.0),
-        request("asked", tokens[name], output=1, arrival=6.0),
-    )
-    return hits(run_of(*rows, pool_blocks=4, eviction=eviction, prefix_cache=kind))[-1] == 4
-
-
-@BOTH
-def test_lru_spares_what_was_used_last_and_fifo_what_came_last(kind):
-    assert who_is_left("a", eviction="lru", kind=kind) == "a"
-    assert who_is_left("b", eviction="lru", kind=kind) == "b"
-    assert who_is_left("a", eviction="fifo", kind=kind) == "b"
-    assert who_is_left("b", eviction="fifo", kind=kind) == "b"
-
-
-@BOTH
-@pytest.mark.parametrize("eviction", ["lru", "fifo"])
-def test_only_the_tail_goes_where_a_chain_loses_a_block(kind, eviction):
-    # "a" leaves 3 cached blocks, "c" takes 1 of them. FIFO by hash takes the head, and with it the chain
-    rows = (
-        request("a", range(12), output=1),
-        request("c", [99] * 8, output=1, arrival=1.0),
-        request("a2", range(13), output=1, arrival=2.0),
-    )
-    found = hits(run_of(*rows, pool_blocks=4, prefix_cache=kind, eviction=eviction))[2]
-    assert found == (0 if (kind, eviction) == ("hash", "fifo") else 8)
-
-
-def test_a_radix_tree_whose_leaves_are_all_in_use_gives_up_a_branch():
-    """Two requests computed the same block in turn; the one that goes on holds its own, not the tree's. With
-    the tree's block the only free one, the pool found no leaf to evict and stopped."""
-    rows = (
-        request("a", range(4), output=1),
-        request("b", range(4), output=12),
-        request("c", range(50, 58), output=2, arrival=5.0),
-    )
-    run = run_of(*rows, pool_blocks=5, prefix_cache="radix")
-    assert run.report()["requests"]["finished"] == 3
-
-
-def test_a_radix_tree_takes_no_node_without_its_parent():
-    from sim.cache import Chain
-
-    cache, root = RadixCache(), Chain(None, None)
-    parent = root.extend("parent")
-    child = parent.extend("child")
-    cache.add(1, child)
-    assert not cache.holds(1)
-    cache.add(0, parent)
-    cache.add(1, child)
-    assert cache.holds(1)
-    cache.forget(0)
-    assert not cache.holds(1)
