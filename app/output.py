@@ -19,8 +19,7 @@ from app.recording import STANDARD_OUTPUT, AnyRun, Recorder, path_for, servers
 from app.tables import agreement_table, runs_table
 from sim import InputError, Run
 from sim.report import report
-from sim.series import Row
-from sim.serve import OnStep
+from sim.serve import OnProgress, OnStep
 from sim.stream import json_line
 
 
@@ -80,7 +79,7 @@ class Output:
         if self.as_json:
             click.echo(orjson.dumps(document, option=orjson.OPT_INDENT_2))
         elif not self.quiet and self.events != STANDARD_OUTPUT:
-            console = Console(width=None if sys.stdout.isatty() else 110)
+            console = Console(width=None if sys.stdout.isatty() else 120)
             console.print(runs_table(document))
             if agreement is not None:
                 console.print(agreement_table(agreement))
@@ -121,8 +120,8 @@ def _series_csv(run: Run) -> str:
 
 
 @contextmanager
-def progress(what: str, num_requests: int, *, shown: bool) -> Generator[OnStep | None]:
-    """A progress bar over requests on standard error; yields the callback that moves it."""
+def progress(what: str, num_requests: int, *, shown: bool) -> Generator[OnProgress | None]:
+    """A progress bar over requests on standard error; yields what moves it: how many have ended."""
     if not shown:
         yield None
         return
@@ -130,12 +129,19 @@ def progress(what: str, num_requests: int, *, shown: bool) -> Generator[OnStep |
     bar = Progress(*columns, console=Console(stderr=True))
     task = bar.add_task(what, total=num_requests)
 
-    def on_step(row: Row, num_ended: int) -> None:
-        bar.start()  # with the first step: what is refused before it leaves one line and no bar
+    def on_progress(num_ended: int) -> None:
+        bar.start()  # with the first news: what is refused before it leaves one line and no bar
         bar.update(task, completed=num_ended)
 
     try:
-        yield on_step
+        yield on_progress
     finally:
         if bar.live.is_started:
             bar.stop()
+
+
+def each_step(on_progress: OnProgress | None) -> OnStep | None:
+    """The same news for a run that tells of every step."""
+    if on_progress is None:
+        return None
+    return lambda _, num_ended: on_progress(num_ended)

@@ -7,7 +7,7 @@ import click
 
 from app.commands.measure import ENGINE_DEFAULTS, engine_options
 from app.options import config_options, make_configs, output_options, take_trace, trace_options
-from app.output import Output, progress
+from app.output import Output, each_step, progress
 from app.recording import AnyRun
 from engine import EngineFault, MeasuredRun, measure
 from engine.agreement import agreement, disagreement
@@ -22,7 +22,7 @@ DEFAULT_ALLOCATORS = ("max", "pow2", "oracle", "paged")
 @click.command(short_help="simulate and execute a trace, and hold the two against each other")
 @trace_options
 @click.option(
-    "--allocator", "allocators", multiple=True, help="max, pow2, oracle or paged; not given: all four"
+    "--allocator", "allocators", multiple=True, help="max | pow2 | oracle | paged; not given: all four"
 )
 @config_options(skip=("allocator", "tensor_parallel"))  # the engine runs on one device
 @engine_options
@@ -43,7 +43,7 @@ def compare(allocators: tuple[str, ...], backend: str, device: str, check: bool,
         measured: MeasuredRun | EngineFault
         with progress(
             f"measure {config.allocator}", trace.num_requests, shown=output.shows_progress
-        ) as on_step:
+        ) as on_progress:
             try:
                 measured = measure(
                     trace,
@@ -52,14 +52,14 @@ def compare(allocators: tuple[str, ...], backend: str, device: str, check: bool,
                     device=device,
                     clock="modelled",
                     check=check,
-                    on_step=on_step,
+                    on_step=each_step(on_progress),
                 )
             except EngineFault as fault:
                 measured = fault
         with progress(
             f"simulate {config.allocator}", trace.num_requests, shown=output.shows_progress
-        ) as on_step:
-            simulated = simulate_trace(trace, pool_of(measured, config), check=check, on_step=on_step)
+        ) as on_progress:
+            simulated = simulate_trace(trace, pool_of(measured, config), check=check, on_progress=on_progress)
         runs.append(simulated)
         if isinstance(measured, EngineFault):
             verdicts.append(disagreement(simulated, measured))

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from app.options import config_options, make_configs, output_options, take_trace, trace_options
-from app.output import Output, progress
+from app.output import Output, each_step, progress
 from app.recording import AnyRun
 from engine.measure import measure as measure_trace
 
@@ -28,7 +28,7 @@ def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.command(short_help="execute a trace with real tensors and measure its memory")
 @trace_options
 @click.option(
-    "--allocator", "allocators", multiple=True, help="max, pow2, oracle or paged; repeat it to compare"
+    "--allocator", "allocators", multiple=True, help="max | pow2 | oracle | paged; repeat it to compare"
 )
 @config_options(skip=("allocator", "tensor_parallel"))  # the engine runs on one device
 @engine_options
@@ -47,10 +47,16 @@ def measure(
     for config in configs:
         with progress(
             f"measure {config.allocator}", trace.num_requests, shown=output.shows_progress
-        ) as on_step:
+        ) as on_progress:
             runs.append(
                 measure_trace(
-                    trace, config, backend=backend, device=device, clock=clock, check=check, on_step=on_step
+                    trace,
+                    config,
+                    backend=backend,
+                    device=device,
+                    clock=clock,
+                    check=check,
+                    on_step=each_step(on_progress),
                 )
             )
     output.write(runs)

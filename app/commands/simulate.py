@@ -13,11 +13,12 @@ from app.options import (
     take_trace,
     trace_options,
 )
-from app.output import Output, progress
+from app.output import Output, each_step, progress
 from app.payload import MAX_EVENTS
 from app.recording import AnyRun, server_names
 from sim import Trace
 from sim import simulate as simulate_trace
+from sim.alloc import ALLOCATORS
 from sim.events import EventLog
 from sim.fleet import Fleet, simulate_fleet
 
@@ -25,12 +26,13 @@ from sim.fleet import Fleet, simulate_fleet
 @click.command(short_help="simulate a trace under one or more allocators")
 @trace_options
 @click.option(
-    "--allocator", "allocators", multiple=True, help="max, pow2, oracle or paged; repeat it to compare"
+    "--allocator", "allocators", multiple=True, help=f"{' | '.join(ALLOCATORS)}; repeat it to compare"
 )
 @config_options(skip=("allocator",))
 @fleet_options
+@click.option("--step-by-step", is_flag=True, help="run every step by itself: slower, with the same report")
 @output_options
-def simulate(allocators: tuple[str, ...], check: bool, **options: Any) -> None:
+def simulate(allocators: tuple[str, ...], check: bool, step_by_step: bool, **options: Any) -> None:
     """Simulate TRACE and report memory, waste and latency."""
     output = Output.take(options)
     trace = take_trace(options)
@@ -46,14 +48,18 @@ def simulate(allocators: tuple[str, ...], check: bool, **options: Any) -> None:
     for config in configs:
         label = f"simulate {config.allocator}"
         with (
-            progress(label, trace.num_requests, shown=output.shows_progress) as on_step,
+            progress(label, trace.num_requests, shown=output.shows_progress) as on_progress,
             recorder.logs(names[config.allocator]) as logs,
         ):
             if fleet:
-                run = simulate_fleet(trace, config, fleet, logs=logs, check=check, on_step=on_step)
+                run = simulate_fleet(
+                    trace, config, fleet, logs=logs, check=check, on_step=each_step(on_progress)
+                )
             else:
                 log = EventLog() if keeps_log else logs[0]
-                run = simulate_trace(trace, config, log=log, check=check, on_step=on_step)
+                run = simulate_trace(
+                    trace, config, log=log, check=check, step_by_step=step_by_step, on_progress=on_progress
+                )
             runs.append(run)
     output.write(runs, traces=recorder.traces)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import sim.serve
 from app.cli import run as pagelab
 from sim import Config, Trace, simulate
 from sim.fleet import Fleet, simulate_fleet
@@ -179,3 +180,18 @@ def test_trace_hits_on_the_command_line(capsys: pytest.CaptureFixture[str]):
 def test_wrong_trace_hits_are_refused(options: str, sentence: str, capsys: pytest.CaptureFixture[str]):
     assert pagelab(["trace", "hits", "demo", *options.split()]) == 2
     assert capsys.readouterr().err.startswith(f"pagelab: {sentence}")
+
+
+def test_the_progress_bar_does_not_keep_a_run_from_leaping(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    leapt = []
+    leap = sim.serve.leap
+    monkeypatch.setattr(sim.serve, "leap", lambda *given: leapt.append(given[0].name) or leap(*given))
+    assert pagelab([*DEMO, "--json"]) == 0
+    whole = capsys.readouterr()
+    assert leapt == ["demo"]
+    assert "60/60" in whole.err
+    assert pagelab([*DEMO, "--json", "--step-by-step"]) == 0
+    assert leapt == ["demo"]
+    assert capsys.readouterr().out == whole.out
