@@ -25,36 +25,16 @@ up. That the cells sum to the run's own ledger at every step is a test.
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
+from app.cells import NOBODY, Content, Member
 from sim import Request
 from sim.replay import BlockTable, SlotRange, State
 
 KEYFRAME_FRAMES = 64
 QUEUES = ("waiting", "running", "swapped")
-NOBODY = -1  # the owner of a cached cell
 
 Delta = dict[str, list[Any]]
-
-
-class Content(NamedTuple):
-    """Slots of one cell by ledger class, in the order in which they lie in it."""
-
-    live: int
-    reserved: int
-    internal: int
-    rounding: int
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """What does not change of a sequence during a run."""
-
-    number: int
-    request: int
-    first: str  # name of its request's first sequence
-    final_tokens: int
 
 
 class DeltaEncoder:

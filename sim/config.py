@@ -1,33 +1,26 @@
 """Every dial of a run, in one frozen object. The command line and the app's sidebar are made from it."""
 
-import os
-from dataclasses import Field, asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from sim.alloc import ALLOCATORS, BLOCKED, PLACEMENTS, KVAllocator
+from sim.bounds import check_dials, check_pool
 from sim.cache import EVICTIONS, PREFIX_CACHES
-from sim.choices import BATCHING, COMPACTION, PREEMPT, STEP_RULES, TABLES, TIMINGS
+from sim.choices import BATCHING, COMPACTION, PREEMPT, STEP_RULES, TABLES
 from sim.combinations import refuse_bad_pairs
-from sim.dials import check_type, dial, flag, words
-from sim.errors import InputError, unknown_name
+from sim.dials import dial
 from sim.events import Sink
 from sim.hardware import HARDWARE
 from sim.horizon import HeavyHitters, Horizon, KeepAll, SlidingWindow
 from sim.make import make_allocator
-from sim.models import KV_DTYPES, MODELS, ModelSpec, get_model, parse_bytes, parse_rate
+from sim.models import KV_DTYPES, MODELS, ModelSpec, get_model, parse_bytes
 from sim.parallel import shard
 from sim.refusals import refuse_combinations
-from sim.scopes import APPLIES_TO, applies
+from sim.scopes import applies
 from sim.victims import VICTIMS
 
-AT_LEAST_ONE = (
-    "block_size", "max_len", "max_seqs", "pool_tokens", "pool_blocks", "max_batch_tokens", "tensor_parallel",
-    "window", "keep_recent",
-)  # fmt: skip
 PAPER_POOL_TOKENS = 15_728  # OPT-13B on an A100-40GB, paper Table 1: 15.7K slots, 983 blocks of 16
 USUAL_ACCEPTANCE = 0.7
-MAX_SLOTS = 2**31 - 1  # means are exact up to here (`sim.series`)
-MAX_BLOCKS = 2**25  # the free list and the reference counts of so many take 1.5 GB
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -110,87 +103,13 @@ class Config:
     seed: int = dial(0, "seed of everything random")
 
     def __post_init__(self) -> None:
-        for item in fields(self):
-            self._check_dial(item)
+        check_dials(self)
         if self.placement is None and applies("placement", self.allocator):
             object.__setattr__(self, "placement", "buddy")
-        self._check_timing()
-        self._check_counts()
-        self._check_combinations()
-        assert self.rank_spec  # raises where the heads cannot be dealt out
-        refuse_bad_pairs(self)
-        self._check_pool()
-
-    def _check_dial(self, item: Field[Any]) -> None:
-        """Its type, its choices, and that the allocator has a use for it."""
-        value: Any = getattr(self, item.name)
-        choices = item.metadata["choices"]
-        if value is None and item.default is None:
-            return
-        check_type(item, value)
-        if choices and value not in choices():
-            raise unknown_name(words(item), str(value), choices())
-        if value != item.default and not applies(item.name, self.allocator):
-            scope = APPLIES_TO[item.name]
-            raise InputError(
-                f"{flag(item.name)} {value} with --allocator {self.allocator}: {scope.why}; "
-                f"drop it, or use --allocator {' or '.join(scope.allocators)}"
-            )
-
-    def _check_timing(self) -> None:
-        if self.timing in TIMINGS or (os.path.exists(self.timing) and not os.path.isdir(self.timing)):
-            return
-        raise InputError(f"{unknown_name('timing', self.timing, TIMINGS)}, or a FILE that exists")
-
-    def _check_counts(self) -> None:
-        at_least_zero = ("swap_blocks", "sinks", "keep_heavy", "speculate")
-        for name, least in [*((name, 1) for name in AT_LEAST_ONE), *((name, 0) for name in at_least_zero)]:
-            value = getattr(self, name)
-            if value is not None and value < least:
-                usual = " (16 is usual)" if name == "block_size" else ""
-                raise InputError(f"{name.replace('_', ' ')} {value}: must be at least {least}{usual}")
-        if not 0.0 <= self.watermark < 1.0:
-            raise InputError(
-                f"watermark {self.watermark}: a share of the pool, at least 0 and below 1 (0.01 is usual)"
-            )
-        if self.accept is not None and not 0.0 <= self.accept <= 1.0:
-            raise InputError(f"accept {self.accept}: a probability, from 0 to 1 (0.7 is usual)")
-        if self.link is not None:
-            parse_rate(self.link)
-
-    def _check_combinations(self) -> None:
-        given = [name for name in ("pool_tokens", "pool_blocks", "memory") if getattr(self, name) is not None]
-        if len(given) > 1:
-            options = " and ".join(flag(name) for name in given)
-            raise InputError(f"{options}: each sets the size of the pool; give one of them")
-        if self.step_rule == "prefill-first" and self.chunked_prefill:
-            raise InputError(
-                "--step-rule prefill-first with --chunked-prefill: chunks exist to share a step with "
-                "decodes, which prefill-first forbids; drop one of them"
-            )
-        if self.swap_blocks is not None and self.preempt != "swap":
-            raise InputError(
-                "--swap-blocks without --preempt swap: recompute uses no host memory; add --preempt swap"
-            )
         refuse_combinations(self)
-
-    def _check_pool(self) -> None:
-        num_tokens, is_paged = self.num_pool_tokens, self.allocator in BLOCKED
-        if self.num_slots < 1:
-            unit, name = ("page", "--page-size") if self.allocator == "virtual" else ("block", "--block-size")
-            raise InputError(
-                f"pool of {num_tokens} tokens: smaller than one {unit} of {self.slots_per_block}; "
-                f"give a larger pool or a smaller {name}"
-            )
-        if num_tokens > MAX_SLOTS:
-            raise InputError(
-                f"pool of {num_tokens} tokens: at most {MAX_SLOTS} are counted exactly; give a smaller pool"
-            )
-        for what, count in (("pool", self.num_pool_blocks), ("host memory", self.num_host_blocks)):
-            if is_paged and count > MAX_BLOCKS:
-                raise InputError(
-                    f"{what} of {count} blocks: at most {MAX_BLOCKS}; give fewer, or a larger --block-size"
-                )
+        refuse_bad_pairs(self)
+        shard(self.spec, self.tensor_parallel)  # refuses heads that cannot be dealt out
+        check_pool(self)
 
     @property
     def spec(self) -> ModelSpec:

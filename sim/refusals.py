@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sim.dials import flag
 from sim.errors import InputError
 from sim.request import Request
 
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def refuse_combinations(config: Config) -> None:
-    """Raises InputError for the first pair of dials about sequences and caches that cannot work."""
+    """Raises InputError for the first pair of dials that cannot work."""
     for is_wrong, sentence in (*_dependents(config), *_contradictions(config)):
         if is_wrong:
             raise InputError(sentence)
@@ -22,6 +23,10 @@ def _dependents(config: Config) -> list[tuple[bool, str]]:
     """Dials that mean nothing without another."""
     has_cache = config.prefix_cache != "off"
     return [
+        (
+            config.swap_blocks is not None and config.preempt != "swap",
+            "--swap-blocks without --preempt swap: recompute uses no host memory; add --preempt swap",
+        ),
         (
             config.sinks is not None and config.window is None,
             "--sinks without --window: sinks are what a window reads besides; add --window",
@@ -53,7 +58,17 @@ def _contradictions(config: Config) -> list[tuple[bool, str]]:
     """Dials that exclude each other."""
     has_window, has_heavy = config.window is not None, config.keep_recent is not None
     has_cache = config.prefix_cache != "off"
+    pools = [name for name in ("pool_tokens", "pool_blocks", "memory") if getattr(config, name) is not None]
     return [
+        (
+            len(pools) > 1,
+            f"{' and '.join(map(flag, pools))}: each sets the size of the pool; give one of them",
+        ),
+        (
+            config.step_rule == "prefill-first" and config.chunked_prefill,
+            "--step-rule prefill-first with --chunked-prefill: chunks exist to share a step with decodes, "
+            "which prefill-first forbids; drop one of them",
+        ),
         (
             has_window and has_heavy,
             "--window with --keep-recent: each decides which tokens are dropped; drop one of them",

@@ -8,7 +8,8 @@ from collections.abc import Sequence as Listing
 
 from sim.errors import InputError
 from sim.events import Event, Kind
-from sim.state import BlockTable, SlotRange, State
+from sim.state import State
+from sim.tables import BlockTable, SlotRange
 
 __all__ = ["KEYFRAME_STEPS", "BlockTable", "Replay", "SlotRange", "State"]
 

@@ -1,4 +1,4 @@
-"""Block tables: a list of physical block ids by logical block, with holes.
+"""Block tables: a list of physical block ids by logical block, with holes; or one range of slots.
 
     [7, -1, -1, 3, 9]      logical blocks 1 and 2 were given back, or never fetched: no query reads them
 
@@ -7,8 +7,20 @@ What follows a hole keeps its logical place, so token `t` is in logical block `t
 """
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 HOLE = -1
+
+
+class SlotRange(NamedTuple):
+    """A contiguous allocator's block table: slots `[start, start + length)`, `reserved` of them asked for."""
+
+    start: int
+    length: int
+    reserved: int
+
+
+BlockTable = list[int] | SlotRange
 
 
 def real(table: Iterable[int]) -> list[int]:

@@ -23,26 +23,30 @@ def require(is_met: bool, complaint: str) -> None:
 
 def require_dtype(name: str, tensor: Tensor, *dtypes: torch.dtype) -> None:
     """ValueError unless the tensor has one of the dtypes."""
-    wanted = " or ".join(str(dtype).removeprefix("torch.") for dtype in dtypes)
-    require(tensor.dtype in dtypes, f"{name} is {tensor.dtype}: it must be {wanted}")
+    if tensor.dtype not in dtypes:  # the sentence is made only when it is needed: this runs at every step
+        wanted = " or ".join(str(dtype).removeprefix("torch.") for dtype in dtypes)
+        raise ValueError(f"{name} is {tensor.dtype}: it must be {wanted}")
 
 
 def require_shape(name: str, tensor: Tensor, *shape: int | str) -> None:
     """ValueError unless the dimensions match; a str names a dimension that may have any size."""
-    matches = tensor.dim() == len(shape) and all(
-        isinstance(want, str) or want == got for want, got in zip(shape, tensor.shape, strict=False)
-    )
-    wanted = ", ".join(str(size) for size in shape)
-    require(matches, f"{name} has shape {list(tensor.shape)}: it must be [{wanted}]")
+    sizes = tensor.shape
+    if sizes == shape:
+        return
+    if len(sizes) != len(shape) or any(
+        want != got and not isinstance(want, str) for want, got in zip(shape, sizes, strict=True)
+    ):
+        wanted = ", ".join(str(size) for size in shape)
+        raise ValueError(f"{name} has shape {list(sizes)}: it must be [{wanted}]")
 
 
 def require_device(first: tuple[str, Tensor], *others: tuple[str, Tensor]) -> None:
     """ValueError unless all lie on the device of the first."""
     for name, tensor in others:
-        require(
-            tensor.device == first[1].device,
-            f"{name} is on {tensor.device}, {first[0]} on {first[1].device}: move them to one device",
-        )
+        if tensor.device != first[1].device:
+            raise ValueError(
+                f"{name} is on {tensor.device}, {first[0]} on {first[1].device}: move them to one device"
+            )
 
 
 def check_caches(key_cache: Tensor, value_cache: Tensor, *, num_dims: int) -> None:

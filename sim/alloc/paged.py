@@ -16,7 +16,7 @@ from sim.alloc.needs import BlockNeeds
 from sim.alloc.protocol import GRANTED, Granted, Short, Traffic, Usage
 from sim.alloc.runs import FreshRuns
 from sim.alloc.swap import SwapSpace, mirror, written_tables
-from sim.alloc.tables import ENTRY_BYTES, TableShape, num_large_blocks
+from sim.alloc.tables import ENTRY_BYTES, TableShape
 from sim.alloc.usage import paged_usage
 from sim.cache import PrefixCache, PrefixIndex
 from sim.events import Kind, Sink
@@ -61,7 +61,6 @@ class PagedAllocator:
         window = self.horizon if isinstance(self.horizon, SlidingWindow) else None
         self._prefixes = PrefixIndex(cache, block_size, window)
         self._say = Announcer(log, cache)
-        self._run_blocks = run_blocks
         self._table_shape = table_shape
 
     @property
@@ -231,11 +230,6 @@ class PagedAllocator:
         if self._table_shape is None:  # rows that are as long as they are used
             return ENTRY_BYTES * sum(len(table) for table in self.tables.values())
         return self._table_shape.bytes_of(self.tables.values())
-
-    @property
-    def num_large_blocks(self) -> int:
-        """Whole runs that sequences hold in order; a shared one counts for each."""
-        return sum(num_large_blocks(table, self._run_blocks) for table in self.tables.values())
 
     def usage(self, groups: Iterable[SequenceGroup]) -> Usage:
         return paged_usage(
