@@ -1,10 +1,7 @@
 """Leaping gives what stepping gives: the same report and the same series, number for number."""
 
-import gzip
-import json
 from collections import Counter
 from dataclasses import fields
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -19,6 +16,7 @@ from sim.leap.memory import BlockCounts
 from sim.leap.server import LeapServer
 from sim.series import COLUMNS
 from tests.making import requests
+from tests.sim.vllm import assert_same_schedule, config_of, scenarios, trace_of
 
 NUM_SEEDS = 2500
 ALL_COLUMNS = (*COLUMNS, "batch", "tokens", "duration_ps", "duration")
@@ -173,32 +171,14 @@ def test_public_traces_give_the_same_report_and_series(shared_data, name, first,
 
 
 def test_vllms_own_schedules_come_out_of_leaps_too():
-    """`tests/sim/test_golden.py` says where the scenarios come from."""
     num_preemptions = 0
-    with gzip.open(Path(__file__).parent / "data" / "vllm_golden.jsonl.gz", "rt") as lines:
-        cases = [case for case in map(json.loads, lines) if not case["scenario"]["prefix"]]
-    for case in cases:
-        scenario, vllm = case["scenario"], case["vllm"]
-        ids = [row[0] for row in scenario["rows"]]
-        config = Config(
-            pool_blocks=scenario["blocks"],
-            block_size=scenario["block_size"],
-            max_seqs=scenario["max_seqs"],
-            max_batch_tokens=scenario["budget"],
-            chunked_prefill=True,
-            timing="unit",
-        )
-        trace = requests(*((prompt, output, arrival) for _, prompt, output, arrival in scenario["rows"]))
+    for case in scenarios(prefix=False):
+        trace, config = trace_of(case["scenario"]), config_of(case["scenario"])
         assert can_leap(trace, config)
         run = simulate(trace, config, record=False)
-        by_id = {ids[int(entry["id"].removeprefix("r"))]: entry for entry in run.requests}
-        assert {id: entry["finish"] for id, entry in by_id.items()} == vllm["finish"]
-        preempted = {id: entry["preemptions"] for id, entry in by_id.items() if entry["preemptions"]}
-        assert preempted == vllm["preempted"]
-        assert run.num_steps == vllm["steps"]
-        assert run.free_at_end == vllm["free"] * scenario["block_size"]
+        assert_same_schedule(run, case)
         num_preemptions += run.num_preemptions
-    assert (len(cases), num_preemptions) == (170, 598)
+    assert num_preemptions == 598
 
 
 def test_times_beyond_64_bits_of_picoseconds_stay_exact():

@@ -9,40 +9,16 @@ from random import Random
 import numpy as np
 import pytest
 
-from sim import Config, Trace, simulate
+from sim import Config, simulate
 from sim.alloc import ALLOCATORS, BLOCKED, PLACEMENTS, RANGED, RESERVATIONS
 from sim.alloc.buddy import next_pow2
 from sim.replay import SlotRange
 from sim.request import Request
 from sim.victims import VICTIMS
+from tests.sim.fuzzing import random_trace
 
 CASES = 60  # runs of each allocator
 PAGES = ("128B", "256B", "512B", "1100B")  # 2, 4, 8 and 17 tokens of the tiny model
-
-
-def random_trace(random: Random) -> Trace:
-    rows: list[Request] = []
-    for arrival in sorted(random.randint(0, 15) for _ in range(random.randint(1, 20))):
-        prompt, output, width = (
-            random.randint(1, 40),
-            random.randint(1, 25),
-            random.choice((1, 1, 1, 2, 3, 4)),
-        )
-        is_beam = random.random() < 0.5
-        rows.append(
-            Request(
-                id=f"r{len(rows)}",
-                arrival_s=float(arrival),
-                prompt=prompt,
-                output=output,
-                max_tokens=output + random.choice((0, 0, 5)),
-                n=1 if is_beam else width,
-                beam=width if is_beam else 1,
-                tokens=tuple(random.choice(([1] * prompt, [random.randint(1, 2) for _ in range(prompt)]))),
-                priority=random.randint(0, 2),
-            )
-        )
-    return Trace("random", tuple(rows))
 
 
 def random_config(random: Random, allocator: str) -> Config:
