@@ -92,13 +92,19 @@ class PagedAllocator:
         self._use_hits(first, hits)
         if others:  # preempted after its fork: it comes back whole
             num_tokens = first.num_pending
-        self._extend(first, num_tokens, f"{num_tokens} tokens")
+        self._furnish(first, num_tokens)
         for sequence in others:
             shared = self.tables[first][: self._needs.prompt_blocks(group.request)]
             sequence.stored = len(shared) * self.block_size
             self._continue_from(first, sequence, self._needs.readable(sequence, shared))
-            self._extend(sequence, sequence.num_pending, f"{sequence.num_pending} tokens")
+            self._furnish(sequence, sequence.num_pending)
         return GRANTED
+
+    def _furnish(self, sequence: Sequence, num_tokens: int) -> None:
+        if blocks := self._extend(sequence, num_tokens):
+            size, left = self.block_size, self.device.num_free
+            why = f"{num_tokens} tokens: {len(blocks)} blocks of {size}, {left} left free"
+            self._say.alloc(sequence, blocks, why)
 
     def _hits(self, group: SequenceGroup) -> list[int]:
         """Cached blocks at the start of what a waiting group has pending.
@@ -131,11 +137,26 @@ class PagedAllocator:
             return Short(needed, self.device.num_free)
         if must_copy:
             self._copy_on_write(sequence, place, offset)
-        why = f"{sequence.stored} + {num_tokens} tokens do not fit {len(table)} blocks"
-        self._extend(sequence, num_tokens, why)
+        if blocks := self._extend(sequence, num_tokens):
+            num_held = len(table) - len(blocks)
+            left = self.device.num_free
+            self._say.growth(sequence, num_held, num_tokens, blocks, self.block_size, left)
         num_verified = min(sequence.stored + num_tokens, sequence.num_known)  # the rest are drafts
         self._prefixes.remember(sequence, table, num_verified)
         return GRANTED
+
+    def grow_full(self, sequences: list[Sequence]) -> int:
+        """`grow(sequence, 1)` for each in order, while there are blocks; how many got theirs.
+
+        For sequences of a pool without prefix cache whose own blocks are all full.
+        """
+        left = self.device.num_free
+        blocks, _ = self.device.take(min(len(sequences), left))
+        for sequence, block in zip(sequences, blocks, strict=False):
+            table, left = self.tables[sequence], left - 1
+            self._say.growth(sequence, len(table), 1, [block], self.block_size, left)
+            table.append(block)
+        return len(blocks)
 
     def settle(self, sequence: Sequence, before: int, *, was_prefilling: bool) -> None:
         table = self.tables[sequence]
@@ -228,7 +249,7 @@ class PagedAllocator:
 
     def table_bytes(self) -> int:
         if self._table_shape is None:  # rows that are as long as they are used
-            return ENTRY_BYTES * sum(len(table) for table in self.tables.values())
+            return ENTRY_BYTES * sum(map(len, self.tables.values()))
         return self._table_shape.bytes_of(self.tables.values())
 
     def usage(self, groups: Iterable[SequenceGroup]) -> Usage:
@@ -243,14 +264,15 @@ class PagedAllocator:
         self.device.check(self.tables.values())
         self.host.pool.check(self.host.tables.values())
 
-    def _extend(self, sequence: Sequence, num_tokens: int, why: str) -> None:
-        """Room for `num_tokens` more than the stored ones, which must be there."""
+    def _extend(self, sequence: Sequence, num_tokens: int) -> list[int]:
+        """The blocks added for `num_tokens` more than the stored ones, which must be there."""
         table = self.tables[sequence]
-        if count := max(0, self._needs.blocks_for(sequence.stored + num_tokens) - len(table)):
-            blocks = self._take(sequence, count, len(table))
-            table.extend(blocks)
-            size, left = self.block_size, self.device.num_free
-            self._say.alloc(sequence, blocks, f"{why}: {count} blocks of {size}, {left} left free")
+        count = self._needs.blocks_for(sequence.stored + num_tokens) - len(table)
+        if count <= 0:
+            return []
+        blocks = self._take(sequence, count, len(table))
+        table.extend(blocks)
+        return blocks
 
     def _take(self, sequence: Sequence, count: int, place: int) -> list[int]:
         after = self.tables[sequence][place - 1] if place else None

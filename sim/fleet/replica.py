@@ -19,7 +19,7 @@ class Replica:
     def __init__(
         self, index: int, trace: Trace, config: Config, log: Sink, market: Market | None, *, check: bool
     ) -> None:
-        rules = CohortScheduler if covers(trace, config) else Scheduler
+        rules = CohortScheduler if market is None and covers(trace, config) else Scheduler
         timing = make_timing(config)
         if market is None:
             allocator = config.make_allocator(log)
