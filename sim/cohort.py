@@ -13,7 +13,7 @@ from sim.columns import DecodeColumns
 from sim.config import Config
 from sim.events import Sink
 from sim.request import SequenceGroup
-from sim.scheduler import Scheduler
+from sim.scheduler import Scheduler, by_age
 from sim.trace import Trace
 
 # Dials under which a decode changes nothing but counts, except at the end of a block. A dial that is not
@@ -118,10 +118,12 @@ class CohortScheduler(Scheduler):
     def _num_seqs(self) -> int:
         return len(self.running)
 
-    def retire(self) -> list[SequenceGroup]:
+    def _finished(self) -> list[SequenceGroup]:
         ended = self._columns.ended
-        if not (self._newcomers or ended.any()):
-            return []
-        self._columns.write_back(ended.nonzero()[0].tolist())
-        self._columns.drop(ended)
-        return super().retire()
+        rows = ended.nonzero()[0].tolist()
+        finished = [self._columns.groups[row] for row in rows]
+        finished += [group for group in self._newcomers if group.is_finished]
+        if rows:
+            self._columns.write_back(rows)
+            self._columns.drop(ended)
+        return sorted(finished, key=by_age)
