@@ -7,6 +7,7 @@ import torch
 
 from engine.arena import ContiguousArena
 from engine.attention.api import BACKENDS
+from engine.checkpoint.named import weights_of
 from engine.executor import Pool
 from engine.facts import available_bytes
 from engine.model import LlamaModel
@@ -61,8 +62,9 @@ def model_dtype(config: Config, device: torch.device) -> torch.dtype:
 
 
 def make_model(config: Config, device: torch.device) -> LlamaModel:
-    """The model of `config`, with weights drawn from its seed."""
-    return LlamaModel(config.spec, config.seed, model_dtype(config, device), device)
+    """The model of `config`: its real weights where they are on this machine, else drawn from the seed."""
+    source = weights_of(config.model, config.seed)
+    return LlamaModel(config.spec, config.seed, model_dtype(config, device), device, source=source)
 
 
 def make_pool(config: Config, device: torch.device) -> Pool:
