@@ -49,7 +49,7 @@ def _check_dial(item: Field[Any], value: Any, allocator: str) -> None:
     if value is None and item.default is None:
         return
     check_type(item, value)
-    if choices and value not in choices() and not (item.name == "model" and is_model_path(value)):
+    if choices and value not in choices() and not (item.name == "model" and is_model_path(str(value))):
         raise unknown_name(words(item), str(value), choices())
     if value != item.default and not applies(item.name, allocator):
         scope = APPLIES_TO[item.name]

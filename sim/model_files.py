@@ -102,7 +102,7 @@ def _num_positions(path: Path, config: dict[str, Any]) -> int:
 
 
 def _scaling(path: Path, config: dict[str, Any]) -> RopeScaling | None:
-    scaling = config.get("rope_scaling") or config.get("rope_parameters") or {}
+    scaling: dict[str, Any] = config.get("rope_scaling") or config.get("rope_parameters") or {}
     kind = scaling.get("rope_type", scaling.get("type", "default"))
     if kind == "default":
         return None

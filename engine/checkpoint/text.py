@@ -101,7 +101,7 @@ def _of_folder(folder: Path) -> TextSide:
     template = folder / "chat_template.jinja"
     return TextSide(
         tokenizer=tokenizer,
-        end_ids=frozenset(ends),
+        end_ids=frozenset(one for one in ends if one is not None),
         begin_id=_begin_id(tokenizer),
         chat_template=template.read_text(encoding="utf-8")
         if template.is_file()
