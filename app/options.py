@@ -128,7 +128,7 @@ def output_options(command: Command) -> Command:
         click.option(
             "--check",
             is_flag=True,
-            help="hold every event against the numbered invariants (sim/invariants.py), and every step's books",
+            help="hold every event against the numbered invariants of sim/invariants.py",
         ),
     ]
     for decorator in reversed(decorators):
