@@ -4,7 +4,7 @@
 - reference: backend `torch`, the oracle
 - cpu_*: backend `cpu`, compiled loops
 - triton_*: backend `triton`, for a CUDA device or Triton's interpreter
-- write: new tokens into slots; copy: blocks over blocks
+- write: new tokens into slots; copy: blocks over blocks; both in torch, and in triton_write, _copy, _swap
 """
 
 from engine.attention.api import contiguous_attention, contiguous_prefill, paged_attention, paged_prefill

@@ -175,9 +175,14 @@ def prefill(
     return result
 
 
-def pick(operation: str, backend: str, query: Tensor) -> Callable[..., None]:
+def pick(operation: str, backend: str, tensor: Tensor) -> Callable[..., None]:
     """The backend's function. Its module is imported on first use: numba and Triton take a while."""
+    return getattr(import_module(BACKENDS[choose(backend, tensor)]), operation)
+
+
+def choose(backend: str, tensor: Tensor) -> str:
+    """The name of the backend that works on the tensor."""
     if backend == "auto":
-        backend = "triton" if query.is_cuda else "cpu"
+        backend = "triton" if tensor.is_cuda else "cpu"
     require(backend in BACKENDS, f'backend "{backend}": must be one of auto, {", ".join(BACKENDS)}')
-    return getattr(import_module(BACKENDS[backend]), operation)
+    return backend

@@ -1,24 +1,14 @@
-"""Attention backend `triton`: launches the kernels on a CUDA device, or in Triton's interpreter.
-
-The interpreter runs them on the CPU, slowly, where TRITON_INTERPRET=1 was set before this module was
-imported (`@triton.jit` reads it then).
-"""
+"""Attention backend `triton`: launches the kernels on a CUDA device, or in Triton's interpreter."""
 
 from typing import Any
 
 import torch
+import triton.language as tl
 from torch import Tensor
 
 from engine.attention.checks import require
 from engine.attention.features import Features
 from engine.attention.kv import KV, PagedKV
-
-try:
-    import triton
-    import triton.language as tl
-except ImportError as error:  # no wheel for this system
-    raise ValueError('backend "triton": Triton is not installed here: use backend="cpu"') from error
-
 from engine.attention.triton_config import (
     CONTIGUOUS_STAGES,
     DECODE,
@@ -26,12 +16,18 @@ from engine.attention.triton_config import (
     PREFILL,
     chunk_tokens,
     factor_dtype,
+    power_of_two,
 )
+from engine.attention.triton_copy import copy
 from engine.attention.triton_decode import decode_kernel
+from engine.attention.triton_device import IS_INTERPRETED, check_device
 from engine.attention.triton_prefill import prefill_kernel
 from engine.attention.triton_reduce import reduce_kernel
+from engine.attention.triton_swap import swap
+from engine.attention.triton_write import write
 
-IS_INTERPRETED = not isinstance(decode_kernel, triton.JITFunction)
+__all__ = ["copy", "decode", "prefill", "swap", "write"]
+
 DOT = {torch.float32: tl.float32, torch.float16: tl.float16, torch.bfloat16: tl.bfloat16}
 REDUCE_TILE = 16
 
@@ -100,11 +96,7 @@ def prefill(
 
 def check_possible(query: Tensor, kv: KV) -> None:
     """What this backend cannot do, and which one can."""
-    require(
-        query.is_cuda or IS_INTERPRETED,
-        f'backend "triton" needs a CUDA device, query is on {query.device}: use backend="cpu", or set '
-        "TRITON_INTERPRET=1 before starting Python",
-    )
+    check_device(query)
     is_double = torch.float64 in (query.dtype, kv.keys.dtype)
     require(not is_double, 'backend "triton" computes in float32, not float64: use backend="torch"')
     largest = max(head_dim for _, head_dim in DECODE)
@@ -112,11 +104,6 @@ def check_possible(query: Tensor, kv: KV) -> None:
         kv.head_dim <= largest,
         f'backend "triton" takes head_dim up to {largest}, not {kv.head_dim}: use backend="torch"',
     )
-
-
-def power_of_two(number: int) -> int:
-    """The smallest that is no less than `number`."""
-    return 1 << (number - 1).bit_length()
 
 
 def padded(head_dim: int) -> int:

@@ -67,3 +67,8 @@ def factor_dtype(query_dtype: torch.dtype, cache_dtype: torch.dtype, *, interpre
     if torch.float32 in (query_dtype, cache_dtype) or (interpreted and query_dtype == torch.bfloat16):
         return torch.float32
     return query_dtype
+
+
+def power_of_two(number: int) -> int:
+    """The smallest that is no less than `number`."""
+    return 1 << (number - 1).bit_length()

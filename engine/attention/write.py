@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from engine.attention.api import choose, pick
 from engine.attention.checks import (
     QUANTIZED_DTYPES,
     check_caches,
@@ -36,6 +37,7 @@ def write_kv(
     slot_mapping  int64 [tokens]; -1 writes nothing. Of two tokens with one slot, either may win.
     k_scale, v_scale  only for a quantized cache (int8, float8): it stores round(number / scale), held
                   within its range; one number, or one for each kv head. None is 1.
+    backend       "triton", or "torch" and "cpu", which are the same here; "auto": triton on a CUDA device
 
     Raises ValueError on a wrong shape, dtype or device, on scales for a cache that is not quantized, and
     (in CPU memory, where looking is free) on a slot outside the pool.
@@ -56,11 +58,26 @@ def write_kv(
     if not slot_mapping.is_cuda:
         check_slots(slot_mapping, key_cache)
 
-    is_token = slot_mapping >= 0
-    slots = slot_mapping[is_token]
-    where = (slots,) if num_dims == 3 else (slots // key_cache.shape[1], slots % key_cache.shape[1])
     k_scales = per_head_scale("k_scale", k_scale, key_cache.shape[-2], key_cache.device)
     v_scales = per_head_scale("v_scale", v_scale, key_cache.shape[-2], key_cache.device)
+    is_triton = choose(backend, key) == "triton"
+    write = pick("write", "triton", key) if is_triton else scatter
+    write(key, value, key_cache, value_cache, slot_mapping, k_scales, v_scales)
+
+
+def scatter(
+    key: Tensor,
+    value: Tensor,
+    key_cache: Tensor,
+    value_cache: Tensor,
+    slot_mapping: Tensor,
+    k_scales: Tensor | None,
+    v_scales: Tensor | None,
+) -> None:
+    """The write in torch's own operations, on any device: the oracle of the kernel."""
+    is_token = slot_mapping >= 0
+    slots, size = slot_mapping[is_token], key_cache.shape[1]
+    where = (slots,) if key_cache.dim() == 3 else (slots // size, slots % size)
     put(key_cache, where, encode(key[is_token], key_cache.dtype, k_scales))
     put(value_cache, where, encode(value[is_token], value_cache.dtype, v_scales))
 
