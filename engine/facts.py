@@ -7,6 +7,7 @@ from typing import Any
 import psutil
 import torch
 
+from engine.checkpoint.named import model_path
 from engine.executor import Pool
 from engine.model import LlamaModel
 from sim.alloc import BLOCKED
@@ -33,6 +34,7 @@ def engine_facts(config: Config, model: LlamaModel, pool: Pool, *, backend: str)
         "kv_dtype": config.kv_dtype,
         "kv_bytes_per_token": pool.num_bytes // pool.num_slots,
         "kv_pool_bytes": pool.num_bytes,
+        "weights": str(model_path(config.model) or "random"),
         "weights_dtype": str(model.dtype).removeprefix("torch."),
         "weights_bytes": model.num_weight_bytes,
         "backend": backend,

@@ -6,10 +6,12 @@ import torch
 
 from engine.arena import ContiguousArena
 from engine.attention.api import BACKENDS
+from engine.checkpoint.named import weights_of
 from engine.executor import Pool
 from engine.facts import available_bytes
 from engine.model import LlamaModel
 from engine.pool import PagedPool
+from engine.threads import SMALL_MODEL_BYTES
 from sim.alloc import RANGED
 from sim.config import Config
 from sim.errors import InputError, unknown_name
@@ -49,8 +51,12 @@ def model_dtype(config: Config, device: torch.device) -> torch.dtype:
 
 
 def make_model(config: Config, device: torch.device) -> LlamaModel:
-    """The model of `config`, with weights drawn from its seed."""
-    return LlamaModel(config.spec, config.seed, model_dtype(config, device), device)
+    """The model of `config`: its real weights where they are on this machine, else drawn from the seed."""
+    source = weights_of(config.model, config.seed)
+    model = LlamaModel(config.spec, config.seed, model_dtype(config, device), device, source=source)
+    if model.num_weight_bytes >= SMALL_MODEL_BYTES:
+        model.pack()  # a smaller one loses more by the longer call than it gains
+    return model
 
 
 def make_pool(config: Config, device: torch.device) -> Pool:
