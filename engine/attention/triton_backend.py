@@ -84,7 +84,7 @@ def prefill(
         return
     group = num_heads // kv.num_kv_heads
     factors = factor_dtype(query.dtype, kv.keys.dtype, interpreted=IS_INTERPRETED)
-    launch = prefill_launch(factors.itemsize, padded(head_dim))
+    launch = prefill_launch(factors.itemsize, padded(head_dim), is_paged=isinstance(kv, PagedKV))
     block_m = max(launch.rows, power_of_two(group))
     result = writable(out)
     grid = (num_tokens // (block_m // group) + kv.num_seqs, kv.num_kv_heads)

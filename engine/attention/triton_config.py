@@ -54,8 +54,15 @@ PREFILL: Table = {
     (4, 256): Launch(32, 16, 8, 3),
 }
 # From sm_90 on, products of 64 rows and more read shared memory directly and leave registers to the sums.
-PREFILL_HOPPER = PREFILL | {(2, 128): Launch(128, 64, 8, 3)}
-CONTIGUOUS_DECODE_STAGES = 3
+# There one program has a multiprocessor to itself, so there is room for two buffers.
+PREFILL_HOPPER = PREFILL | {
+    (2, 16): Launch(128, 64, 8, 5),
+    (2, 32): Launch(128, 64, 8, 5),
+    (2, 64): Launch(128, 64, 8, 5),
+    (2, 128): Launch(128, 64, 8, 5),
+    (2, 256): Launch(64, 32, 8, 5),
+}
+CONTIGUOUS_STAGES = 3
 AMD_STAGES = 2
 
 MIN_CHUNK = 256
@@ -67,14 +74,15 @@ def decode_launch(factor_bytes: int, block_d: int, *, is_paged: bool) -> Launch:
     launch = DECODE[factor_bytes, block_d]
     if generation() == "amd":
         return replace(launch, num_stages=AMD_STAGES)
-    return launch if is_paged else replace(launch, num_stages=CONTIGUOUS_DECODE_STAGES)
+    return launch if is_paged else replace(launch, num_stages=CONTIGUOUS_STAGES)
 
 
-def prefill_launch(factor_bytes: int, block_d: int) -> Launch:
+def prefill_launch(factor_bytes: int, block_d: int, *, is_paged: bool) -> Launch:
     """For the GPU that is there."""
+    launch = (PREFILL_HOPPER if generation() == "hopper" else PREFILL)[factor_bytes, block_d]
     if generation() == "amd":
-        return replace(PREFILL[factor_bytes, block_d], num_stages=AMD_STAGES)
-    return (PREFILL_HOPPER if generation() == "hopper" else PREFILL)[factor_bytes, block_d]
+        return replace(launch, num_stages=AMD_STAGES)
+    return launch if is_paged else replace(launch, num_stages=CONTIGUOUS_STAGES)
 
 
 def min_chunk_tokens(group: int) -> int:

@@ -50,9 +50,9 @@ def load_rows(cache, at, is_read, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
     dims = tl.arange(0, BLOCK_D)
     pointers = cache + at[:, None] + dims
     if MASKED:
-        rows = tl.load(pointers, mask=is_read[:, None] & (dims < HEAD_DIM), other=0)
+        rows = tl.load(pointers, mask=is_read[:, None] & (dims < HEAD_DIM), other=0.0)
     elif HEAD_DIM < BLOCK_D:
-        rows = tl.load(pointers, mask=tl.broadcast_to((dims < HEAD_DIM)[None, :], pointers.shape), other=0)
+        rows = tl.load(pointers, mask=tl.broadcast_to((dims < HEAD_DIM)[None, :], pointers.shape), other=0.0)
     else:
         rows = tl.load(pointers)
     return rows
