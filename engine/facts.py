@@ -7,8 +7,10 @@ from typing import Any
 import psutil
 import torch
 
+from engine.checkpoint.named import model_path
 from engine.executor import Pool
 from engine.model import LlamaModel
+from sim.alloc import BLOCKED
 from sim.config import Config
 
 CUDA_STATS = {  # report key -> key of torch.cuda.memory_stats()
@@ -21,7 +23,7 @@ CUDA_STATS = {  # report key -> key of torch.cuda.memory_stats()
 
 def engine_facts(config: Config, model: LlamaModel, pool: Pool, *, backend: str) -> dict[str, Any]:
     """Pool, dtypes, device and versions of one run. Block counts are None where there are no blocks."""
-    device, is_paged = model.device, config.allocator == "paged"
+    device, is_paged = model.device, config.allocator in BLOCKED
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor()
     return {
         "model": config.model,
@@ -32,6 +34,7 @@ def engine_facts(config: Config, model: LlamaModel, pool: Pool, *, backend: str)
         "kv_dtype": config.kv_dtype,
         "kv_bytes_per_token": pool.num_bytes // pool.num_slots,
         "kv_pool_bytes": pool.num_bytes,
+        "weights": str(model_path(config.model) or "random"),
         "weights_dtype": str(model.dtype).removeprefix("torch."),
         "weights_bytes": model.num_weight_bytes,
         "backend": backend,

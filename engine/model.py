@@ -1,27 +1,27 @@
-"""A Llama-architecture decoder with seeded random weights: RMSNorm, RoPE, grouped-query attention, SwiGLU.
+"""A Llama-architecture decoder: RMSNorm, RoPE, grouped-query attention, SwiGLU.
 
 It knows no cache. Each layer hands its queries, keys and values to `Attend`, which stores and
 attends wherever the allocator put the sequence. Symbols in shape comments:
 
     T tokens of the step, all sequences one after another     H query heads   HKV key-value heads   D head_dim
+
+Of several ranks each has its share of the heads and of the MLP; `Ranks` sums what they contribute.
 """
 
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Protocol
 
 import torch
 from torch import Tensor
-from torch.nn.functional import linear, silu
+from torch.nn.functional import silu
 
-from engine.weights import hashed_uniform
+from engine.packed import PackedMatrix, can_pack, project
+from engine.parameters import Layer, WeightSource
+from engine.random_weights import RandomWeights
+from engine.ranks import ALONE, Ranks, cut_for
+from engine.rope import rope_tables, rotate
 from sim.models import ModelSpec
-
-RMS_EPSILON = 1e-5
-ROPE_BASE = 10_000.0
-# Gains over 1 / sqrt(fan in). Sharp attention that outweighs the residual stream makes the next token hang on
-# the whole context: greedy decoding then neither repeats one token nor forgets a damaged cache.
-QK_GAIN = 1.5
-ATTENTION_OUTPUT_GAIN = 4.0
+from sim.parallel import shard
 
 
 class Attend(Protocol):
@@ -32,39 +32,53 @@ class Attend(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
-    """The weights of one decoder layer; a matrix is [out, in]."""
-
-    attention_norm: Tensor  # [hidden]
-    qkv: Tensor  # [(H + 2 HKV) D, hidden]: queries, keys, values
-    output: Tensor  # [hidden, H D]
-    mlp_norm: Tensor  # [hidden]
-    gate_up: Tensor  # [2 intermediate, hidden]
-    down: Tensor  # [hidden, intermediate]
-
-
 class LlamaModel:
-    """Weights depend on `spec`, `seed` and `dtype` alone, not on the device."""
+    """A decoder of shape `spec` with the weights of `source`, or with random ones of `seed`.
 
-    def __init__(self, spec: ModelSpec, seed: int, dtype: torch.dtype, device: torch.device | str) -> None:
+    `seed` also draws the prompts of requests that come without token ids.
+    """
+
+    def __init__(
+        self,
+        spec: ModelSpec,
+        seed: int,
+        dtype: torch.dtype,
+        device: torch.device | str,
+        *,
+        source: WeightSource | None = None,
+        ranks: Ranks = ALONE,
+    ) -> None:
         self.spec = spec
         self.seed = seed
         self.dtype = dtype
         self.device = torch.device(device)
-        self.embedding = self._matrix("embedding", spec.vocab, spec.hidden, gain=spec.hidden**0.5)
-        self.layers = [self._layer(f"layers.{index}") for index in range(spec.num_layers)]
-        self.final_norm = self._ones(spec.hidden)
-        self.lm_head = self._matrix("lm_head", spec.vocab, spec.hidden)
-        self.cos, self.sin = rope_tables(spec.max_positions, spec.head_dim, self.device)
+        self.ranks = ranks
+        self.own = shard(spec, ranks.size)  # heads as this rank has them
+        weights = (source or RandomWeights(seed)).load(spec, dtype, self.device, cut_for(spec, ranks))
+        self.weights = weights
+        self.embedding, self.layers = weights.embedding, weights.layers
+        self.final_norm, self.lm_head = weights.final_norm, weights.lm_head
+        self.cos, self.sin = rope_tables(spec, self.device)
 
     @property
     def num_weight_bytes(self) -> int:
-        """Bytes of all weights; the tables of sines and cosines are not among them."""
-        tensors = [self.embedding, self.final_norm, self.lm_head]
-        for layer in self.layers:
-            tensors += [getattr(layer, name) for name in Layer.__slots__]
-        return sum(tensor.nbytes for tensor in tensors)
+        """Bytes of this rank's weights; the tables of sines and cosines are not among them."""
+        return self.weights.num_bytes
+
+    def pack(self) -> None:
+        """Lays out all matrices for fast products, where this torch can; a second call changes nothing.
+
+        They cannot be read any more then. A tied output projection becomes a matrix of its own.
+        """
+        if not can_pack(self.dtype, self.device):
+            return
+        for index, layer in enumerate(self.layers):
+            matrices = {name: getattr(layer, name) for name in ("qkv", "output", "gate_up", "down")}
+            packed = {name: PackedMatrix(one) for name, one in matrices.items() if isinstance(one, Tensor)}
+            self.layers[index] = replace(layer, **packed)
+        if isinstance(self.lm_head, Tensor):
+            self.lm_head = PackedMatrix(self.lm_head)
+        self.weights = replace(self.weights, lm_head=self.lm_head)
 
     @torch.inference_mode()
     def forward(self, token_ids: Tensor, positions: Tensor, kv: Attend, rows: Tensor) -> Tensor:
@@ -75,58 +89,27 @@ class LlamaModel:
         hidden = self.embedding[token_ids]  # [T, hidden]
         cos, sin = self.cos[positions].unsqueeze(1), self.sin[positions].unsqueeze(1)  # [T, 1, D / 2]
         for index, layer in enumerate(self.layers):
-            hidden = hidden + self._attention(index, layer, hidden, cos, sin, kv)
-            gate, up = linear(rms_norm(hidden, layer.mlp_norm), layer.gate_up).chunk(2, dim=-1)
-            hidden = hidden + linear(silu(gate) * up, layer.down)
-        return linear(rms_norm(hidden[rows], self.final_norm), self.lm_head)
+            hidden = hidden + self.ranks.sum(self._attention(index, layer, hidden, cos, sin, kv))
+            gate, up = project(self._norm(hidden, layer.mlp_norm), layer.gate_up).chunk(2, dim=-1)
+            hidden = hidden + self.ranks.sum(project(silu(gate) * up, layer.down))
+        return project(self._norm(hidden[rows], self.final_norm), self.lm_head)
 
     def _attention(
         self, index: int, layer: Layer, hidden: Tensor, cos: Tensor, sin: Tensor, kv: Attend
     ) -> Tensor:
-        spec = self.spec
-        qkv = linear(rms_norm(hidden, layer.attention_norm), layer.qkv)
-        qkv = qkv.view(len(hidden), spec.num_heads + 2 * spec.num_kv_heads, spec.head_dim)
-        query, key, value = qkv.split([spec.num_heads, spec.num_kv_heads, spec.num_kv_heads], dim=1)
+        num_heads, num_kv_heads = self.own.num_heads, self.own.num_kv_heads
+        qkv = project(self._norm(hidden, layer.attention_norm), layer.qkv, layer.qkv_bias)
+        qkv = qkv.view(len(hidden), num_heads + 2 * num_kv_heads, self.spec.head_dim)
+        query, key, value = qkv.split([num_heads, num_kv_heads, num_kv_heads], dim=1)
         attended = kv.attend(index, rotate(query, cos, sin), rotate(key, cos, sin), value)
-        return linear(attended.reshape(len(hidden), -1), layer.output)
+        return project(attended.reshape(len(hidden), -1), layer.output)
 
-    def _layer(self, name: str) -> Layer:
-        spec = self.spec
-        num_query_rows, num_kv_rows = spec.num_heads * spec.head_dim, spec.num_kv_heads * spec.head_dim
-        query_key = self._matrix(f"{name}.qk", num_query_rows + num_kv_rows, spec.hidden, gain=QK_GAIN)
-        value = self._matrix(f"{name}.v", num_kv_rows, spec.hidden)
-        return Layer(
-            attention_norm=self._ones(spec.hidden),
-            qkv=torch.cat([query_key, value]),
-            output=self._matrix(f"{name}.output", spec.hidden, num_query_rows, gain=ATTENTION_OUTPUT_GAIN),
-            mlp_norm=self._ones(spec.hidden),
-            gate_up=self._matrix(f"{name}.gate_up", 2 * spec.intermediate, spec.hidden),
-            down=self._matrix(f"{name}.down", spec.hidden, spec.intermediate),
-        )
-
-    def _matrix(self, name: str, num_rows: int, num_columns: int, gain: float = 1.0) -> Tensor:
-        std = gain / num_columns**0.5
-        return hashed_uniform(self.seed, name, (num_rows, num_columns), std, self.dtype, self.device)
-
-    def _ones(self, size: int) -> Tensor:
-        return torch.ones(size, dtype=self.dtype, device=self.device)
+    def _norm(self, hidden: Tensor, weight: Tensor) -> Tensor:
+        return rms_norm(hidden, weight, self.spec.rms_epsilon)
 
 
-def rms_norm(hidden: Tensor, weight: Tensor) -> Tensor:
+def rms_norm(hidden: Tensor, weight: Tensor, epsilon: float) -> Tensor:
     """`hidden` over its root mean square, in float32 (Zhang and Sennrich 2019)."""
     wide = hidden.float()
-    scale = torch.rsqrt(wide.square().mean(dim=-1, keepdim=True) + RMS_EPSILON)
+    scale = torch.rsqrt(wide.square().mean(dim=-1, keepdim=True) + epsilon)
     return (wide * scale).to(hidden.dtype) * weight
-
-
-def rope_tables(num_positions: int, head_dim: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Cosines and sines, float32 [num_positions, head_dim / 2] (Su et al. 2021), computed once on the CPU."""
-    frequencies = ROPE_BASE ** (-torch.arange(0, head_dim, 2, dtype=torch.float64) / head_dim)
-    angles = torch.outer(torch.arange(num_positions, dtype=torch.float64), frequencies)
-    return angles.cos().float().to(device), angles.sin().float().to(device)
-
-
-def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Rotates the pairs (x[i], x[i + D / 2]) of `x` [T, heads, D], as Llama does."""
-    first, second = x.float().chunk(2, dim=-1)
-    return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1).to(x.dtype)

@@ -10,6 +10,7 @@ from sim.alloc import BLOCKED
 from sim.choices import TIMINGS
 from sim.dials import check_type, flag, words
 from sim.errors import InputError, unknown_name
+from sim.model_files import is_model_path
 from sim.models import parse_rate
 from sim.scopes import APPLIES_TO, applies
 
@@ -48,7 +49,7 @@ def _check_dial(item: Field[Any], value: Any, allocator: str) -> None:
     if value is None and item.default is None:
         return
     check_type(item, value)
-    if choices and value not in choices():
+    if choices and value not in choices() and not (item.name == "model" and is_model_path(str(value))):
         raise unknown_name(words(item), str(value), choices())
     if value != item.default and not applies(item.name, allocator):
         scope = APPLIES_TO[item.name]

@@ -56,7 +56,9 @@ class Config:
     table: str = dial("flat", "how block tables are kept, for their bytes", choices=lambda: list(TABLES))
     max_len: int = dial(2048, "longest sequence the server accepts", unit="tokens")
     model: str = dial(
-        "opt-13b", "model whose KV bytes and step times are meant", choices=lambda: list(MODELS)
+        "opt-13b",
+        "model whose KV bytes and step times are meant, or the PATH of a .gguf file or safetensors folder",
+        choices=lambda: list(MODELS),
     )
     kv_dtype: str = dial("fp16", "type of cached keys and values", choices=lambda: list(KV_DTYPES))
     hardware: str = dial("a100-40gb", "device of the roofline timing", choices=lambda: list(HARDWARE))

@@ -68,4 +68,6 @@ class Progress:
             group.is_forked = True
             self._allocator.fork(group)
         elif group.request.beam > 1 and not group.is_finished:
-            self._allocator.reorder(group, self._beams.parents(group))
+            chosen = group.beam_parents
+            self._allocator.reorder(group, self._beams.parents(group) if chosen is None else chosen)
+            group.beam_parents = None

@@ -110,6 +110,9 @@ class SequenceGroup:
     first_token_s: float | None = None
     finish_s: float | None = None
     reject_reason: str | None = None
+    # A real model knows better than the trace. Only an executor sets these, in the step that it executes:
+    has_ended: bool = False  # an end token is out, before `request.output` of them
+    beam_parents: list[int] | None = None  # where each next beam comes from, by the model's own scores
 
     def __post_init__(self) -> None:
         self.sequences = [Sequence(self.request, index) for index in range(self.request.width)]
@@ -140,5 +143,5 @@ class SequenceGroup:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the last token is out."""
-        return self.sequences[0].emitted == self.request.output
+        """Whether the last token is out: the trace's last, or one with which the model ended."""
+        return self.has_ended or self.sequences[0].emitted == self.request.output
