@@ -20,6 +20,7 @@ COMMANDS = {
     "trace": ("app.commands.trace", "trace"),
     "model": ("app.commands.model", "model"),
     "calc": ("app.commands.calc", "calc"),
+    "claims": ("app.commands.claims", "claims"),
     "app": ("app.commands.serve", "app"),
 }
 
