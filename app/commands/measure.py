@@ -8,7 +8,7 @@ import click
 
 from app.options import config_options, make_configs, output_options, take_trace, trace_options
 from app.output import Output, each_step, progress
-from app.recording import AnyRun
+from engine.measure import MeasuredRun
 from engine.measure import measure as measure_trace
 from engine.memory_watch import POLICIES
 from sim import Config
@@ -53,12 +53,12 @@ def measure(
     trace = take_trace(options)
     names = allocators or ("paged",)
     configs = make_configs([NATIVE.get(name, name) for name in names], options, **ENGINE_DEFAULTS)
-    runs: list[AnyRun] = []
+    measured: list[MeasuredRun] = []
     for name, config in zip(names, configs, strict=True):
         if name in NATIVE:
             config = native_config(config, options)
         with progress(f"measure {name}", trace.num_requests, shown=output.shows_progress) as on_progress:
-            runs.append(
+            measured.append(
                 measure_trace(
                     trace,
                     config,
@@ -70,10 +70,11 @@ def measure(
                     on_step=each_step(on_progress),
                 )
             )
-    output.write(runs)
+    output.write([*measured])
     if not output.as_json and not output.quiet:
-        for run in runs:
-            echo_native_memory(run)
+        for run in measured:
+            if native := run.meta["memory"].get("native"):
+                echo_native_memory(native)
 
 
 def native_config(config: Config, given: dict[str, Any]) -> Config:
@@ -84,13 +85,9 @@ def native_config(config: Config, given: dict[str, Any]) -> Config:
     return config
 
 
-def echo_native_memory(run: AnyRun) -> None:
-    """One line on what the framework's allocator made of a native run's tensors."""
-    native = run.meta.get("memory", {}).get("native")
-    if native is None:
-        return
+def echo_native_memory(native: dict[str, Any]) -> None:
+    """One line on what the framework's allocator made of the tensors of a native run."""
     click.echo(
-        f"{native['policy']}: at the fullest step {native['counted_by']} memory had grown by "
-        f"{native['framework_bytes']:,} B, with {native['tensor_bytes']:,} B in tensors and "
-        f"{native['live_bytes']:,} B of live keys and values"
+        f"{native['policy']}: tensors took {native['tensor_bytes']:,} B at most, {native['live_bytes']:,} B "
+        f"of them live; {native['counted_by']} memory grew by {native['framework_bytes']:,} B"
     )
