@@ -44,7 +44,7 @@ def compare_steps(simulated: Run, observations: list[Observation]) -> dict[str, 
     first: Difference | None = None
     tables_identical = True
     largest = num_compared = 0
-    block_size = simulated.config.block_size
+    block_size = simulated.config.slots_per_block or 1  # a range needs none
     for state, observation in zip(simulated.replay.states(), observations, strict=False):
         num_compared += 1
         in_tables = list(compare_tables(state, observation))

@@ -3,7 +3,8 @@
     storage [num_layers, 2, num_slots, HKV, D]
     ranges  int64 [max_rows, 3]: start, end of what was asked for, end of what is held
 
-Rows of `ranges` that belong to nobody are EMPTY.
+Rows of `ranges` that belong to nobody are EMPTY. Ranges may grow in place, move (with `grow` and `slab`,
+or when the pool is compacted), and be copied from one sequence of a request to another.
 """
 
 import numpy as np
@@ -11,22 +12,30 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from engine.attend import StepAttend
-from engine.attention import contiguous_attention, contiguous_prefill, write_kv
+from engine.attend import ContiguousAttend, Reading
 from engine.flat import FlatBatch
-from engine.probe import EMPTY, Holdings
-from engine.sentinel import fill, new_pool, scan_vectors
+from engine.holdings import Holdings
+from engine.sentinel import bits_of, fill, new_pool, scan_vectors
+from engine.snapshot import EMPTY, RangeRows
 from sim.events import Event
 from sim.models import ModelSpec
-from sim.replay import BlockTable, SlotRange
+from sim.tables import BlockTable
 
 
 class ContiguousArena:
     """Keys and values in one array of slots, and which range each sequence has."""
 
     def __init__(
-        self, spec: ModelSpec, *, num_slots: int, max_rows: int, dtype: torch.dtype, device: torch.device
+        self,
+        spec: ModelSpec,
+        *,
+        num_slots: int,
+        max_rows: int,
+        dtype: torch.dtype,
+        device: torch.device,
+        fills_rounding: bool = False,
     ) -> None:
+        """`fills_rounding`: a sequence goes on into what its placement rounded up (`grow`, `slab`)."""
         shape = (spec.num_layers, 2, num_slots, spec.num_kv_heads, spec.head_dim)
         self.num_slots = num_slots
         self.dtype = dtype
@@ -34,7 +43,10 @@ class ContiguousArena:
         self.storage = new_pool(shape, dtype, device)
         self.ranges = torch.full((max_rows, 3), EMPTY, dtype=torch.int64, device=device)
         self.rows: dict[str, int] = {}
+        self._starts: dict[str, int] = {}
         self._free_rows = list(range(max_rows - 1, -1, -1))
+        self._exchanges: list[tuple[int, int, int]] = []  # source, destination, tokens: not done yet
+        self._fills_rounding = fills_rounding
 
     @property
     def num_bytes(self) -> int:
@@ -49,35 +61,76 @@ class ContiguousArena:
         """A view [num_slots, HKV, D]."""
         return self.storage[layer, 1]
 
-    def alloc(self, request: str, event: Event) -> None:
-        """Gives the request a row with its range."""
-        row = self.rows[request] = self._free_rows.pop()
-        start, length = event.changes["slots"]
-        entry = [start, start + event.changes["reserved"], start + length]
-        self.ranges[row] = torch.tensor(entry, device=self.device)
+    # Memory events, in the order of the log. `name` is the sequence that is meant.
 
-    def free(self, request: str, event: Event) -> None:
-        """Empties the request's row and fills its range with the sentinel."""
-        row = self.rows.pop(request)
+    def alloc(self, name: str, event: Event) -> None:
+        """Gives the sequence a row with its range, or makes that longer."""
+        if name not in self.rows:
+            self.rows[name] = self._free_rows.pop()
+        start, length = event.changes["slots"]
+        self._set_range(name, start, length, event.changes["reserved"])
+
+    def free(self, name: str, event: Event) -> None:
+        """Empties the row and fills its range with the sentinel."""
+        self.settle()
+        row = self.rows.pop(name)
+        del self._starts[name]
         self._free_rows.append(row)
         self.ranges[row] = EMPTY
         start, length = event.changes["slots"]
-        fill(self.storage.movedim(2, 0), torch.arange(start, start + length, device=self.device))
+        self._fill(start, start + length)
 
-    def swap_out(self, event: Event) -> None:
-        """Never happens: nothing outgrows a reservation, so nothing is preempted."""
-        raise AssertionError("a reservation made in full at admission is never swapped")
+    def copy(self, name: str, event: Event) -> None:
+        """One sequence goes on from what another has stored; all such copies read before any writes."""
+        source, num_tokens = event.changes["source_slots"]
+        self._exchanges.append((source, event.changes["destination_slots"][0], num_tokens))
 
-    def swap_in(self, event: Event) -> None:
-        """Never happens: see `swap_out`."""
-        raise AssertionError("a reservation made in full at admission is never swapped")
+    def move(self, name: str, event: Event) -> None:
+        """The first tokens of a range go to another, which may overlap it; what they leave is empty."""
+        self.settle()
+        changes = event.changes
+        (old, old_length), (new, new_length) = changes["source_slots"], changes["destination_slots"]
+        bits, kept = bits_of(self.storage), changes["tokens"]
+        bits[:, :, new : new + kept] = bits[:, :, old : old + kept].clone()  # memmove
+        end = new + kept
+        self._fill(end, new + new_length)
+        self._fill(old, min(old + old_length, new))
+        self._fill(max(old, end), old + old_length)
+        self._set_range(name, new, new_length, changes["reserved"])
+
+    def settle(self) -> None:
+        """Does the copies that wait, each as one run of slots."""
+        bits = bits_of(self.storage)
+        staged = [bits[:, :, source : source + count].clone() for source, _, count in self._exchanges]
+        for (_, destination, count), run in zip(self._exchanges, staged, strict=True):
+            bits[:, :, destination : destination + count] = run
+        self._exchanges = []
 
     def flush(self) -> None:
-        """Nothing to do: every range was written when it was allocated."""
+        """Brings memory up to date with all events so far; ranges are written as they change."""
+        self.settle()
 
-    def bind(self, batch: FlatBatch, backend: str) -> "ContiguousAttend":
+    def first_place(self, name: str) -> int:
+        """The first slot of a sequence: by it a copy says which one it reads."""
+        return self._starts[name]
+
+    def hit(self, name: str, event: Event) -> None:
+        """Never happens: prefixes are shared by the block."""
+        raise AssertionError(f"{name}: a range shares nothing")
+
+    fork = evict = rollback = hit
+
+    def swap_out(self, name: str, event: Event) -> None:
+        """Never happens: ranges are recomputed instead."""
+        raise AssertionError(f"{name}: ranges do not swap")
+
+    swap_in = swap_out
+
+    def bind(self, batch: FlatBatch, reading: Reading) -> ContiguousAttend:
         """The arena as one step's attention sees it."""
-        return ContiguousAttend(self, batch, backend)
+        return ContiguousAttend(self, batch, reading, self.ranges)
+
+    # What the probe sees.
 
     def scan(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """See `Observable.scan`."""
@@ -86,51 +139,38 @@ class ContiguousArena:
     def holdings(self) -> Holdings:
         """Who holds each slot, from the table tensor."""
         ranges = self.ranges.cpu().numpy()
-        owner = np.full(self.num_slots, EMPTY, dtype=np.int64)
-        position = np.zeros_like(owner)
         rows = np.flatnonzero(ranges[:, 0] != EMPTY)
-        for row in rows:
-            start, _, end = ranges[row]
-            owner[start:end] = row
-            position[start:end] = np.arange(end - start)
-        num_held = int((ranges[rows, 2] - ranges[rows, 0]).sum())
-        num_shared = num_held - int((owner != EMPTY).sum())
-        return Holdings(owner, position, ranges[:, 1] - ranges[:, 0], num_shared)
+        starts, lengths = ranges[rows, 0], ranges[rows, 2] - ranges[rows, 0]
+        first = np.cumsum(lengths) - lengths  # entry at which each row begins
+        position = np.arange(int(lengths.sum())) - np.repeat(first, lengths)
+        slot = np.repeat(starts, lengths) + position
+        return Holdings(
+            num_slots=self.num_slots,
+            slot=slot,
+            row=np.repeat(rows, lengths),
+            position=position,
+            num_asked=ranges[:, 1] - ranges[:, 0],
+            fills_rounding=self._fills_rounding,
+            num_shared=len(slot) - len(np.unique(slot)),
+        )
+
+    def cached_slots(self) -> NDArray[np.bool_]:
+        """None: what nobody holds is empty."""
+        return np.zeros(self.num_slots, dtype=np.bool_)
+
+    def snapshot(self) -> RangeRows:
+        """All ranges, read back from the table tensor."""
+        return RangeRows(tuple(self.rows), self.ranges.cpu().numpy()[list(self.rows.values())])
 
     def block_tables(self) -> dict[str, BlockTable]:
-        """Each request's row, read back from the table tensor."""
-        ranges = self.ranges.cpu().numpy().tolist()
-        tables: dict[str, BlockTable] = {}
-        for request, row in self.rows.items():
-            start, reserved_end, held_end = ranges[row]
-            tables[request] = SlotRange(start, held_end - start, reserved_end - start)
-        return tables
+        """Each sequence's range, read back from the table tensor."""
+        return self.snapshot().as_dict()
 
+    def _set_range(self, name: str, start: int, length: int, reserved: int) -> None:
+        self._starts[name] = start
+        entry = [start, start + reserved, start + length]
+        self.ranges[self.rows[name]] = torch.tensor(entry, device=self.device)
 
-class ContiguousAttend(StepAttend):
-    """Writes and reads an arena through the ranges of one step."""
-
-    def __init__(self, arena: ContiguousArena, batch: FlatBatch, backend: str) -> None:
-        super().__init__(batch, arena.dtype)
-        self._arena = arena
-        self._backend = backend
-        self._starts = arena.ranges[batch.rows, 0]  # int64 [S]
-        self._slots = self._starts[batch.sequence_of] + batch.positions  # int64 [T]
-
-    def store(self, layer: int, key: Tensor, value: Tensor) -> None:
-        """Writes the keys and values of all tokens of the step."""
-        keys, values = self._arena.keys(layer), self._arena.values(layer)
-        write_kv(key, value, keys, values, self._slots)
-
-    def decode(self, layer: int, query: Tensor, out: Tensor) -> None:
-        """Attention of the decodes, one query each, into `out`."""
-        keys, values, n = self._arena.keys(layer), self._arena.values(layer), self.batch.num_decodes
-        starts, seq_lens = self._starts[:n], self.batch.seq_lens[:n]
-        contiguous_attention(query, keys, values, starts, seq_lens, out=out, backend=self._backend)
-
-    def prefill(self, layer: int, query: Tensor, out: Tensor) -> None:
-        """Attention of the prefill chunks, into `out`."""
-        keys, values, n = self._arena.keys(layer), self._arena.values(layer), self.batch.num_decodes
-        starts, seq_lens = self._starts[n:], self.batch.seq_lens[n:]
-        loc = self.batch.prefill_starts
-        contiguous_prefill(query, keys, values, starts, seq_lens, loc, out=out, backend=self._backend)
+    def _fill(self, start: int, end: int) -> None:
+        if start < end:
+            fill(self.storage.movedim(2, 0), torch.arange(start, end, device=self.device))

@@ -1,35 +1,36 @@
 """The real executor: memory events become copies and table entries, a batch becomes a forward pass.
 
-The order of the log is the order of the device. Blocks freed by one sequence may be given to the next
-within one schedule, so events are carried out one after another, and all of them before the step writes:
+    execute   events of the schedule | forward pass | tokens of requests with one sequence
+    close     events that follow the step's writes | tokens of forks and beams | what memory shows
 
-    swap_out   copy to host          the blocks are still whole: their `free` follows
-    free       fill with sentinel    part of the measurement, so not timed
-    alloc      extend the table row
-    swap_in    copy from host        into blocks whose `alloc` came before
-    -- then the step's own writes --
+Between the two the scheduler books the step: what is accepted, who forks, which beams go on. It decides that
+from the trace and its seed, the engine then finds out whether the tensors say the same.
 """
 
+from collections import defaultdict
+from collections.abc import Mapping
 from typing import Protocol
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from engine.attend import Reading
+from engine.carry_out import Memory, carry_out, parents_after
+from engine.choose import Emission, TokenChoice
+from engine.drafts import OracleDrafts, confirmed
 from engine.flat import FlatBatch, flatten
+from engine.histories import Histories
 from engine.model import Attend, LlamaModel
 from engine.probe import Observable, Observation, Probe
-from engine.prompts import prompt_ids
+from engine.sampling import Place
 from engine.stopwatch import Stopwatch
-from sim.batch import Batch
+from sim.batch import Batch, Chunk
 from sim.events import Event, EventLog, Kind
 from sim.ledger import Ledger
-from sim.request import Request
 from sim.timing import TimingModel
 
 
-class Pool(Observable, Protocol):
+class Pool(Memory, Observable, Protocol):
     """Physical memory for keys and values, and the table tensor that says whose they are."""
 
     device: torch.device
@@ -39,27 +40,11 @@ class Pool(Observable, Protocol):
         """Bytes of all slots on the device."""
         ...
 
-    def alloc(self, request: str, event: Event) -> None:
-        """Adds to the request's row of the table."""
-        ...
-
-    def free(self, request: str, event: Event) -> None:
-        """Empties the request's row and fills what it held with the sentinel."""
-        ...
-
-    def swap_out(self, event: Event) -> None:
-        """Copies blocks to host memory."""
-        ...
-
-    def swap_in(self, event: Event) -> None:
-        """Copies blocks back."""
-        ...
-
     def flush(self) -> None:
-        """Brings the table tensor up to date with all events so far."""
+        """Brings memory and the table tensor up to date with all events so far."""
         ...
 
-    def bind(self, batch: FlatBatch, backend: str) -> Attend:
+    def bind(self, batch: FlatBatch, reading: Reading) -> Attend:
         """The cache as one step's attention sees it."""
         ...
 
@@ -78,25 +63,28 @@ class TorchExecutor:
         log: EventLog,
         probe: Probe,
         *,
-        backend: str = "auto",
+        histories: Histories,
+        choice: TokenChoice,
+        reading: Reading,
+        drafts: OracleDrafts | None = None,
         timing: TimingModel | None = None,
     ) -> None:
         self.observations: list[Observation] = []
+        self.histories = histories
+        self._probe = probe
         self._model = model
         self._pool = pool
         self._log = log
-        self._probe = probe
-        self._backend = backend
+        self._choice = choice
+        self._reading = reading
+        self._drafts = drafts
         self._timing = timing
         self._num_seen = 0  # events carried out
-        self._tokens: dict[str, NDArray[np.int64]] = {}  # [prompt + output]: prompt, then what was emitted
-        self._num_prompt: dict[str, int] = {}
+        self._emissions: list[Emission] = []  # of this step, by requests with several sequences
+        self._num_confirmed: dict[str, int] = {}  # drafts of this step
         self._margin = torch.full((), torch.inf, device=model.device)
-
-    @property
-    def tokens(self) -> dict[str, list[int]]:
-        """What each request emitted. After the run: all of it."""
-        return {request: ids[self._num_prompt[request] :].tolist() for request, ids in self._tokens.items()}
+        self._watch = Stopwatch(pool.device)  # of the step; what follows one is paid for by the next
+        self._step, self._seconds = 0, 0.0
 
     @property
     def last_ledger(self) -> Ledger:
@@ -105,70 +93,118 @@ class TorchExecutor:
 
     @property
     def min_margin(self) -> float:
-        """The smallest lead of a chosen token's logit over the runner-up's, in the whole run.
+        """The smallest lead of a likeliest token's logit over the runner-up's, in the whole run.
 
-        Numerical differences well below it cannot have changed a token.
+        Numerical differences well below it cannot have changed a token that was chosen greedily.
         """
         return float(self._margin)
 
     def execute(self, batch: Batch) -> float:
         """Carries out the step's memory events, then the batch; returns its seconds."""
-        watch = Stopwatch(self._pool.device)
-        self._carry_out_events(watch)
+        watch = self._watch
+        carry_out(self._new_events(), self._pool, watch)
         for chunk in batch.chunks:
-            self._know(chunk.sequence.request)
+            self._prepare(chunk)
         with watch:
             self._pool.flush()
-            flat = flatten(batch.chunks, self._tokens, self._pool.rows, self._pool.device)
-            kv = self._pool.bind(flat, self._backend)
+            flat = flatten(batch.chunks, self.histories.tokens, self._pool.rows, self._pool.device)
+            kv = self._pool.bind(flat, self._reading)
             logits = self._model.forward(flat.token_ids, flat.positions, kv, flat.emitting)
-            emitted = logits.argmax(dim=-1).tolist()
-        self._append(flat, emitted)
+            self._emit(flat, logits)
         self._note_margin(logits)
-        self.observations.append(self._probe.observe(batch.step, watch.seconds))
-        return watch.seconds if self._timing is None else self._timing.seconds(batch)
+        self._step, self._seconds = batch.step, watch.seconds
+        self._watch = Stopwatch(self._pool.device)
+        return self._seconds if self._timing is None else self._timing.seconds(batch)
+
+    def close(self) -> None:
+        """Carries out what follows the step's writes, and observes memory."""
+        events = self._new_events()
+        self._check_drafts(events)
+        parents = parents_after(events, self._pool) if self._emissions else {}
+        carry_out(events, self._pool, self._watch)
+        with self._watch:
+            self._pool.flush()
+            for emission in self._emissions:
+                self._emit_group(emission, parents)
+        self._emissions = []
+        self.observations.append(self._probe.observe(self._step, self._seconds))
 
     def settle(self) -> None:
-        """Carries out what was logged after the last batch: the last requests give up their memory."""
-        self._carry_out_events(Stopwatch(self._pool.device))
+        """Carries out what was logged after the last step: the last requests give up their memory."""
+        carry_out(self._new_events(), self._pool, self._watch)
         self._pool.flush()
 
-    def _carry_out_events(self, watch: Stopwatch) -> None:
-        for event in self._log.events[self._num_seen :]:
+    def _new_events(self) -> list[Event]:
+        events = self._log.events[self._num_seen :]
+        self._num_seen += len(events)
+        for event in events:
             self._probe.note(event)
-            self._carry_out(event, watch)
-        self._num_seen = len(self._log)
+        return events
 
-    def _carry_out(self, event: Event, watch: Stopwatch) -> None:
-        match event.kind:
-            case Kind.ALLOC:
-                with watch:
-                    self._pool.alloc(event.request or "", event)
-            case Kind.FREE:
-                self._pool.free(event.request or "", event)
-            case Kind.SWAP_OUT:
-                with watch:
-                    self._pool.swap_out(event)
-            case Kind.SWAP_IN:
-                with watch:
-                    self._pool.swap_in(event)
-            case Kind.FORK | Kind.COPY | Kind.MOVE | Kind.EVICT | Kind.ROLLBACK | Kind.HIT:
-                raise NotImplementedError(f"the engine does not carry out {event.kind} events yet")
-            case _:
-                pass
+    def _prepare(self, chunk: Chunk) -> None:
+        self.histories.begin(chunk.sequence)
+        if chunk.num_drafts:
+            assert self._drafts is not None
+            self.histories.propose(chunk.sequence.name, self._drafts.propose(chunk))
 
-    def _know(self, request: Request) -> None:
-        """Draws the prompt of a request that is seen for the first time."""
-        if request.id in self._tokens:
+    def _emit(self, flat: FlatBatch, logits: Tensor) -> None:
+        """Appends what requests with one sequence emit; keeps the logits of the others until they fork."""
+        plain: list[tuple[int, Chunk]] = []
+        wide: dict[str, list[tuple[int, Chunk]]] = defaultdict(list)
+        row = 0
+        for chunk in flat.emitting_chunks:
+            if chunk.num_drafts:
+                self._verify(chunk, logits[row : row + chunk.num_drafts + 1])
+            elif chunk.group.request.width > 1:
+                wide[chunk.group.request.id].append((row, chunk))
+            else:
+                plain.append((row, chunk))
+            row += chunk.num_drafts + 1
+        self._emit_plain(plain, logits)
+        for members in wide.values():
+            members.sort(key=lambda member: member[1].sequence.index)
+            rows, chunks = [row for row, _ in members], [chunk for _, chunk in members]
+            first = chunks[0]
+            count = len(first.group.sequences)
+            parents = list(range(count)) if len(chunks) == count else [0] * count
+            self._emissions.append(Emission(first.group, logits[rows], first.context, parents))
+
+    def _emit_plain(self, plain: list[tuple[int, Chunk]], logits: Tensor) -> None:
+        if not plain:
             return
-        prompt = prompt_ids(request, self._model.seed, self._model.spec.vocab)
-        self._num_prompt[request.id] = len(prompt)
-        self._tokens[request.id] = np.concatenate([prompt, np.zeros(request.output, dtype=np.int64)])
+        rows = [row for row, _ in plain]
+        chosen = logits if len(rows) == len(logits) else logits[rows]
+        places = [Place(chunk.group.request.id, 0, chunk.context) for _, chunk in plain]
+        tokens = self._choice.chooser.choose(chosen, places)
+        for (_, chunk), token in zip(plain, tokens, strict=True):
+            self.histories.append(chunk.sequence.name, [token])
 
-    def _append(self, flat: FlatBatch, emitted: list[int]) -> None:
-        for chunk, token in zip(flat.emitting_chunks, emitted, strict=True):
-            # The chunk's context is all that is known; the new token comes right after it.
-            self._tokens[chunk.sequence.request.id][chunk.context] = token
+    def _emit_group(self, emission: Emission, parents: Mapping[tuple[str, int], int]) -> None:
+        request, names = emission.group.request.id, emission.names
+        whose = [parents.get((request, index), index) for index in range(len(names))]
+        if len(emission.logits) > 1:  # else all go on from the one that ran
+            emission.parents = whose
+        self.histories.branch(names, [names[parent] for parent in whose])
+        for name, token in zip(names, self._choice.of_group(emission), strict=True):
+            self.histories.append(name, [token])
+
+    def _verify(self, chunk: Chunk, logits: Tensor) -> None:
+        sequence = chunk.sequence
+        drafts = self.histories.tokens[sequence.name][chunk.context - chunk.num_drafts : chunk.context]
+        emitted = confirmed(logits, drafts.tolist(), most=sequence.num_left - 1)
+        self.histories.append(sequence.name, emitted)
+        self._num_confirmed[sequence.request.id] = len(emitted) - 1
+
+    def _check_drafts(self, events: list[Event]) -> None:
+        for event in events:
+            if event.kind is Kind.DECODE and "accepted" in event.changes:
+                found, scheduled = self._num_confirmed[event.request or ""], event.changes["accepted"]
+                if found != scheduled:
+                    raise RuntimeError(
+                        f"{event.request}: the model confirms {found} of its drafts, the schedule "
+                        f"accepts {scheduled}"
+                    )
+        self._num_confirmed.clear()
 
     def _note_margin(self, logits: Tensor) -> None:
         if len(logits):

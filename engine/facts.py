@@ -10,6 +10,7 @@ import torch
 from engine.checkpoint.named import model_path
 from engine.executor import Pool
 from engine.model import LlamaModel
+from sim.alloc import BLOCKED
 from sim.config import Config
 
 CUDA_STATS = {  # report key -> key of torch.cuda.memory_stats()
@@ -22,7 +23,7 @@ CUDA_STATS = {  # report key -> key of torch.cuda.memory_stats()
 
 def engine_facts(config: Config, model: LlamaModel, pool: Pool, *, backend: str) -> dict[str, Any]:
     """Pool, dtypes, device and versions of one run. Block counts are None where there are no blocks."""
-    device, is_paged = model.device, config.allocator == "paged"
+    device, is_paged = model.device, config.allocator in BLOCKED
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor()
     return {
         "model": config.model,

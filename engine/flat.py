@@ -1,7 +1,8 @@
 """A batch as flat tensors: what the scheduler decided, in the form that the model and the kernels read.
 
-    S sequences   decodes first, then prefill chunks, each kind in the batch's order
+    S sequences   decodes of one token first, then the others, each kind in the batch's order
     T tokens      those of sequence 0, then those of sequence 1, ...
+    E emissions   tokens whose logits are wanted: a chunk's last one, and one before it for each draft
 
 All is built with one pass over the batch's chunks and moved to the device in one transfer.
 """
@@ -29,12 +30,12 @@ class FlatBatch:
     sequence_of: Tensor  # int64 [T], 0 to S - 1
     rows: Tensor  # int64 [S], the sequence's row in the pool's table
     seq_lens: Tensor  # int32 [S], tokens in the cache after this step's writes
-    prefill_starts: Tensor  # int32 [S - num_decodes + 1], tokens before each prefill chunk; the last is all
-    emitting: Tensor  # int64 [E], tokens after which something is emitted
+    prefill_starts: Tensor  # int32 [S - num_decodes + 1], tokens before each longer chunk; the last is all
+    emitting: Tensor  # int64 [E], tokens whose logits are wanted
 
     @property
     def emitting_chunks(self) -> list[Chunk]:
-        """The chunk of each entry of `emitting`."""
+        """The chunks that have entries in `emitting`, in its order: `num_drafts` + 1 each."""
         return [chunk for chunk in self.chunks if chunk.emits]
 
 
@@ -44,28 +45,47 @@ def flatten(
     rows: Mapping[str, int],
     device: torch.device,
 ) -> FlatBatch:
-    """`tokens` holds all tokens known of each request, `rows` its row in the pool's table."""
-    decodes = [chunk for chunk in chunks if not chunk.is_prefill]
-    ordered = decodes + [chunk for chunk in chunks if chunk.is_prefill]
+    """`tokens` holds all tokens known of each sequence and its drafts, `rows` its row in the pool's table.
+
+    Drafts are verified all at once, as the tokens of a prompt are read: each sees those before it.
+    """
+    decodes = [chunk for chunk in chunks if is_plain_decode(chunk)]
+    ordered = decodes + [chunk for chunk in chunks if not is_plain_decode(chunk)]
     lengths = np.array([chunk.num_tokens for chunk in ordered], dtype=np.int64)
     contexts = np.array([chunk.context for chunk in ordered], dtype=np.int64)
     ends = np.cumsum(lengths)
     sequence_of = np.repeat(np.arange(len(ordered)), lengths)
-    ids = [tokens[c.sequence.request.id][c.start : c.context] for c in ordered]
+    names = [chunk.sequence.name for chunk in ordered]
+    ids = [tokens[name][c.start : c.context] for name, c in zip(names, ordered, strict=True)]
     parts = [
         np.concatenate(ids),
         # Token i of the flat batch is `ends - i` before the end of its sequence's context.
         (contexts - ends)[sequence_of] + np.arange(ends[-1]),
         sequence_of,
-        np.array([rows[chunk.sequence.request.id] for chunk in ordered], dtype=np.int64),
+        np.array([rows[name] for name in names], dtype=np.int64),
         contexts,
         np.concatenate([[0], np.cumsum(lengths[len(decodes) :])]),
-        ends[[chunk.emits for chunk in ordered]] - 1,
+        emitting_tokens(ordered, ends),
     ]
     token_ids, positions, of, row, seq_lens, starts, emitting = to_device(parts, device)
     return FlatBatch(
         ordered, len(decodes), token_ids, positions, of, row, seq_lens.int(), starts.int(), emitting
     )
+
+
+def is_plain_decode(chunk: Chunk) -> bool:
+    """Whether the chunk is one query that goes through the decode kernel."""
+    return not chunk.is_prefill and chunk.num_tokens == 1
+
+
+def emitting_tokens(chunks: list[Chunk], ends: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Places in the flat batch of the tokens whose logits are wanted; `ends` is where each chunk ends."""
+    emits = np.array([chunk.emits for chunk in chunks], dtype=np.bool_)
+    drafts = np.array([chunk.num_drafts for chunk in chunks], dtype=np.int64)
+    if not drafts.any():
+        return ends[emits] - 1
+    wanted = [np.arange(end - 1 - n, end) for end, n in zip(ends[emits], drafts[emits], strict=True)]
+    return np.concatenate(wanted) if wanted else ends[:0]
 
 
 def to_device(parts: list[NDArray[np.int64]], device: torch.device) -> tuple[Tensor, ...]:

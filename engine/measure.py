@@ -3,12 +3,16 @@
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
+from engine.attend import Reading
+from engine.choose import TokenChoice
+from engine.drafts import OracleDrafts
 from engine.executor import Pool, TorchExecutor
 from engine.facts import engine_facts, memory_now, reset_peak
+from engine.histories import Histories
 from engine.holes import Stranding
 from engine.model import LlamaModel
 from engine.probe import Observation, Probe
-from engine.setup import make_model, make_pool, pick_device, refuse_backend, refuse_impossible, refuse_wide
+from engine.setup import make_model, make_pool, pick_device, refuse_backend, refuse_impossible
 from engine.threads import threads_for
 from sim.config import Config
 from sim.errors import InputError, unknown_name
@@ -33,7 +37,7 @@ class MeasuredRun(Run):
     pool were made, before the first step, and after the last.
     """
 
-    tokens: dict[str, list[int]]  # what each request emitted
+    tokens: dict[str, list[int]]  # what each sequence emitted, by its name
     observations: list[Observation]  # one a step
     min_margin: float  # smallest lead of an emitted token's logit over the runner-up's
 
@@ -63,6 +67,7 @@ class MeasuredLog(EventLog):
     def emit(self, kind: Kind, request: str | None, why: str, **changes: Any) -> None:
         """Appends the event, with the measured ledger if it closes a step."""
         if kind is Kind.STEP:
+            self.executor.close()
             ledger = self.executor.last_ledger
             changes["ledger"] = {name: getattr(ledger, name) for name in ledger.__slots__}
         super().emit(kind, request, why, **changes)
@@ -89,21 +94,45 @@ def measure(
     where = pick_device(device)
     refuse_backend(backend, where)
     refuse_impossible(config, where)
-    refuse_wide(trace)
     reset_peak(where)
     memory = {"before": memory_now(where)}
     model = make_model(config, where)
     pool = make_pool(config, where)
     timing = make_timing(config) if clock == "modelled" else None
     with threads_for(model):
-        execute(WARM_UP, config, model, pool, backend=backend)  # compiles kernels; leaves the pool as it was
+        execute(
+            WARM_UP, plain(config), model, pool, backend=backend
+        )  # compiles kernels; leaves the pool as it was
         memory["start"] = memory_now(where)
         run = execute(
-            trace, config, model, pool, backend=backend, timing=timing, check=check, on_step=on_step
+            trace,
+            config,
+            model,
+            pool,
+            backend=backend,
+            drafts=make_drafts(trace, config, model, pool, backend),
+            timing=timing,
+            check=check,
+            on_step=on_step,
         )
         memory["end"] = memory_now(where)
         run.meta.update(engine=engine_facts(config, model, pool, backend=backend), memory=memory)
     return run
+
+
+def plain(config: Config) -> Config:
+    """The same server with one token a decode, and without a cache, so that it leaves an empty pool."""
+    return replace(config, speculate=0, accept=None, prefix_cache="off", eviction=None)
+
+
+def make_drafts(
+    trace: Trace, config: Config, model: LlamaModel, pool: Pool, backend: str
+) -> OracleDrafts | None:
+    """What proposes drafts, if there are to be any: an oracle, which decodes the trace plainly first."""
+    if not config.speculate:
+        return None
+    run = execute(trace, plain(config), model, pool, backend=backend)
+    return OracleDrafts(config, run.tokens)
 
 
 def execute(
@@ -113,14 +142,28 @@ def execute(
     pool: Pool,
     *,
     backend: str = "auto",
+    drafts: OracleDrafts | None = None,
     timing: TimingModel | None = None,
     check: bool = False,
     on_step: OnStep | None = None,
 ) -> MeasuredRun:
     """Serves `trace` over a pool that is empty before and after; `timing` None means the measured clock."""
     log = MeasuredLog()
-    probe = Probe(pool, {request.id: request for request in trace.requests}, Stranding.of(config))
-    executor = log.executor = TorchExecutor(model, pool, log, probe, backend=backend, timing=timing)
+    reading = Reading(backend, config.window, config.sinks or 0)
+    histories = Histories(config.seed, model.spec.vocab, config.speculate)
+    requests = {request.id: request for request in trace.requests}
+    probe = Probe(pool, requests, Stranding.of(config), num_known=histories.num_known, reading=reading)
+    executor = log.executor = TorchExecutor(
+        model,
+        pool,
+        log,
+        probe,
+        histories=histories,
+        choice=TokenChoice(config.seed),
+        reading=reading,
+        drafts=drafts,
+        timing=timing,
+    )
     series = Series()
 
     def on_measured_step(row: Row, num_ended: int) -> None:
@@ -151,7 +194,7 @@ def execute(
         **kept,
         series=series,
         free_at_end=probe.count_free(),
-        tokens=executor.tokens,
+        tokens=histories.emitted,
         observations=executor.observations,
         min_margin=executor.min_margin,
     )

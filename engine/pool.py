@@ -1,4 +1,4 @@
-"""The paged KV pool: one tensor of blocks, and the block-table tensor that the kernels read.
+"""The paged KV pool: one tensor of blocks, and what memory events do to it.
 
 Physical layout, block-major, so that one block is one contiguous run across all layers and a swap or
 a copy moves it in one piece:
@@ -6,33 +6,28 @@ a copy moves it in one piece:
     storage [num_blocks, num_layers, 2, block_size, HKV, D]
     keys(layer), values(layer)  are views [num_blocks, block_size, HKV, D], whose blocks lie far apart
 
-A table has one row per sequence, EMPTY where no block is. Rows follow the `alloc` and `free` events
-and are never rebuilt: a step costs what changed in it, not what is held.
+`paged` and `mixed` have blocks. `virtual` has pages in their place: where vAttention lets the GPU's page
+table make a sequence contiguous, the kernels here read the same pages through a table of ours.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from engine.attend import StepAttend
-from engine.attention import paged_attention, paged_prefill, swap_blocks, write_kv
-from engine.flat import FlatBatch, to_device
-from engine.probe import EMPTY, Holdings
-from engine.sentinel import fill, new_pool, scan_vectors
+from engine.attend import PagedAttend, Reading
+from engine.blockwork import BlockWork
+from engine.flat import FlatBatch
+from engine.holdings import Holdings
+from engine.rows import TableRows
+from engine.sentinel import new_pool, scan_vectors
+from engine.snapshot import EMPTY, BlockRows
+from engine.swap import HostBlocks
 from sim.events import Event
 from sim.models import ModelSpec
-from sim.replay import BlockTable
-
-
-@dataclass(slots=True)
-class Row:
-    """A sequence's row of the block-table tensor, and the blocks in it."""
-
-    index: int
-    blocks: list[int] = field(default_factory=list[int])
+from sim.tables import BlockTable, real
 
 
 class PagedPool:
@@ -49,25 +44,31 @@ class PagedPool:
         max_len: int,
         dtype: torch.dtype,
         device: torch.device,
+        is_rounded_up: bool = False,
     ) -> None:
+        """`is_rounded_up`: nobody asks for the blocks, so that what they leave empty for good is rounding."""
         block_shape = (spec.num_layers, 2, block_size, spec.num_kv_heads, spec.head_dim)
         self.block_size = block_size
         self.num_slots = num_blocks * block_size
         self.dtype = dtype
         self.device = device
         self.storage = new_pool((num_blocks, *block_shape), dtype, device)
-        is_pinned = device.type == "cuda"
-        self.host = new_pool((num_host_blocks, *block_shape), dtype, torch.device("cpu"), pinned=is_pinned)
-        max_blocks = -(-max_len // block_size)
-        self.tables = torch.full((max_rows, max_blocks), EMPTY, dtype=torch.int32, device=device)
-        self._rows: dict[str, Row] = {}
-        self._free_rows = list(range(max_rows - 1, -1, -1))
-        self._changed: dict[tuple[int, int], int] = {}  # (row, column) -> block, not yet in `tables`
+        self.host = HostBlocks(self.storage, num_host_blocks)
+        self.table = TableRows(max_rows, -(-max_len // block_size), device)
+        self._work = BlockWork(self.storage)
+        self._cached: set[int] = set()  # blocks that nobody holds and that keep their content
+        self._shareable: set[int] = set()  # blocks that events gave to several sequences
+        self._is_rounded_up = is_rounded_up
 
     @property
     def num_bytes(self) -> int:
         """Bytes of all slots on the device."""
         return self.storage.nbytes
+
+    @property
+    def rows(self) -> dict[str, int]:
+        """The table row of every sequence that holds blocks."""
+        return self.table.index
 
     def keys(self, layer: int) -> Tensor:
         """A view [num_blocks, block_size, HKV, D]."""
@@ -77,57 +78,96 @@ class PagedPool:
         """A view [num_blocks, block_size, HKV, D]."""
         return self.storage[:, layer, 1]
 
-    @property
-    def rows(self) -> dict[str, int]:
-        """The table row of every request that holds blocks."""
-        return {request: row.index for request, row in self._rows.items()}
+    # Memory events, in the order of the log. `name` is the sequence that is meant.
 
-    def alloc(self, request: str, event: Event) -> None:
-        """Appends blocks to the request's row."""
-        if request not in self._rows:
-            self._rows[request] = Row(self._free_rows.pop())
-        row = self._rows[request]
-        for block in event.changes["blocks"]:
-            self._changed[row.index, len(row.blocks)] = block
-            row.blocks.append(block)
+    def alloc(self, name: str, event: Event) -> None:
+        """Appends blocks to the row."""
+        self._cached.difference_update(event.changes["blocks"])
+        self.table.extend(name, event.changes["blocks"])
 
-    def free(self, request: str, event: Event) -> None:
-        """Takes blocks out of the request's row and fills them with the sentinel."""
-        row, blocks = self._rows[request], event.changes["blocks"]
-        assert set(blocks) <= set(row.blocks), f"{request} frees {blocks}, its row holds {row.blocks}"
-        left = [block for block in row.blocks if block not in set(blocks)]
-        columns = [*left, *[EMPTY] * (len(row.blocks) - len(left))]
-        self._changed.update({(row.index, column): block for column, block in enumerate(columns)})
-        row.blocks = left
-        if not left:
-            del self._rows[request]
-            self._free_rows.append(row.index)
-        fill(self.storage, torch.tensor(blocks, dtype=torch.int64, device=self.device))
+    def hit(self, name: str, event: Event) -> None:
+        """The row starts with blocks whose content was kept."""
+        self._share(event.changes["blocks"])
+        self.table.replace(name, event.changes["blocks"])
 
-    def swap_out(self, event: Event) -> None:
+    def fork(self, name: str, event: Event) -> None:
+        """The row is another one's from now on."""
+        self._share(event.changes["blocks"])
+        self.table.replace(name, event.changes["blocks"])
+
+    def copy(self, name: str, event: Event) -> None:
+        """A shared block before one owner writes; or pages, of which all copies read before any writes."""
+        changes = event.changes
+        if "place" not in changes:
+            self._work.exchange(changes["source_blocks"], changes["destination_blocks"])
+            return
+        self._cached.discard(changes["destination"])
+        self._work.copy(changes["source"], changes["destination"])
+        self.table.put(name, changes["place"], changes["destination"])
+
+    def free(self, name: str, event: Event) -> None:
+        """Takes blocks out of the row. Those that nobody holds get the sentinel, unless they are cached."""
+        changes = event.changes
+        blocks, cached = changes["blocks"], changes.get("cached", ())
+        self._check_held(name, blocks)
+        self._cached.update(cached)
+        self._shareable.difference_update(blocks)
+        self._work.fill(block for block in blocks if block not in self._cached)
+        if "places" in changes:
+            for place in changes["places"]:
+                self.table.put(name, place, EMPTY)
+        elif name in self.table.index:  # else blocks that no beam of the request goes on from
+            gone = {*blocks, *changes.get("shared", ())}
+            left = [block for block in real(self.table.blocks[name]) if block not in gone]
+            if left:
+                self.table.replace(name, left)
+            else:
+                self.table.remove(name)
+
+    def evict(self, name: str, event: Event) -> None:
+        """Cached content is lost."""
+        self._cached.difference_update(event.changes["blocks"])
+        self._work.fill(event.changes["blocks"])
+
+    def rollback(self, name: str, event: Event) -> None:
+        """Drafts that were rejected are forgotten."""
+        positions = np.arange(*event.changes["positions"])
+        blocks = np.array(self.table.blocks[name])[positions // self.block_size]
+        self._work.fill_slots(blocks, positions % self.block_size)
+
+    def swap_out(self, name: str, event: Event) -> None:
         """Copies blocks to host memory."""
-        pairs = torch.tensor([event.changes["blocks"], event.changes["host_blocks"]], dtype=torch.int64).T
-        swap_blocks([self.storage], [self.host], pairs)
+        self._work.settle()
+        self.host.store(event.changes["blocks"], event.changes["host_blocks"])
 
-    def swap_in(self, event: Event) -> None:
+    def swap_in(self, name: str, event: Event) -> None:
         """Copies blocks back, and fills the host's with the sentinel."""
-        pairs = torch.tensor([event.changes["host_blocks"], event.changes["blocks"]], dtype=torch.int64).T
-        swap_blocks([self.host], [self.storage], pairs)
-        fill(self.host, pairs[:, 0])
+        self._work.settle()
+        self._shareable.update(event.changes["blocks"])
+        self.host.restore(event.changes["host_blocks"], event.changes["blocks"])
+
+    def move(self, name: str, event: Event) -> None:
+        """Never happens: blocks stay where they are."""
+        raise AssertionError(f"{name}: blocks do not move")
+
+    def settle(self) -> None:
+        """Does what was put off so that fills and copies go out together."""
+        self._work.settle()
 
     def flush(self) -> None:
-        """Brings the block-table tensor up to date, in one transfer."""
-        if not self._changed:
-            return
-        where = np.array(list(self._changed), dtype=np.int64)  # [changes, 2]
-        blocks = np.array(list(self._changed.values()), dtype=np.int64)
-        rows, columns, values = to_device([where[:, 0], where[:, 1], blocks], self.device)
-        self.tables[rows, columns] = values.int()
-        self._changed.clear()
+        """Brings memory and the table tensor up to date with all events so far."""
+        self._work.settle()
+        self.table.flush()
 
-    def bind(self, batch: FlatBatch, backend: str) -> "PagedAttend":
+    def first_place(self, name: str) -> int:
+        """The first block of a sequence: by it a copy says which one it reads."""
+        return self.table.blocks[name][0]
+
+    def bind(self, batch: FlatBatch, reading: Reading) -> PagedAttend:
         """The pool as one step's attention sees it."""
-        return PagedAttend(self, batch, backend)
+        return PagedAttend(self, batch, reading, self.table.tensor, self.block_size)
+
+    # What the probe sees.
 
     def scan(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """See `Observable.scan`."""
@@ -135,48 +175,49 @@ class PagedPool:
 
     def holdings(self) -> Holdings:
         """Who holds each slot, from the table tensor."""
-        tables = self.tables.cpu().numpy()
-        rows, columns = np.nonzero(tables != EMPTY)
-        blocks = tables[rows, columns]
-        owner = np.full((self.num_slots // self.block_size, self.block_size), EMPTY, dtype=np.int64)
-        position = np.zeros_like(owner)
-        owner[blocks] = rows[:, None]
-        position[blocks] = columns[:, None] * self.block_size + np.arange(self.block_size)
-        num_reserved = (tables != EMPTY).sum(axis=1) * self.block_size
-        num_shared = len(blocks) - len(np.unique(blocks))
-        return Holdings(owner.ravel(), position.ravel(), num_reserved, num_shared)
+        tables = self.table.tensor.cpu().numpy()
+        rows, columns = np.nonzero(tables >= 0)
+        blocks = tables[rows, columns].astype(np.int64)
+        size, offsets = self.block_size, np.arange(self.block_size)
+        num_asked = np.full(len(tables), 0 if self._is_rounded_up else tables.shape[1] * size)
+        return Holdings(
+            num_slots=self.num_slots,
+            slot=(blocks[:, None] * size + offsets).ravel(),
+            row=np.repeat(rows, size),
+            position=(columns[:, None] * size + offsets).ravel(),
+            num_asked=num_asked,
+            fills_rounding=self._is_rounded_up,
+            num_shared=self._count_wrongly_shared(rows, blocks),
+        )
+
+    def cached_slots(self) -> NDArray[np.bool_]:
+        """Slots that may be written though nobody holds them: bool [num_slots]."""
+        mask = np.zeros((self.num_slots // self.block_size, self.block_size), dtype=np.bool_)
+        mask[list(self._cached)] = True
+        return mask.ravel()
+
+    def snapshot(self) -> BlockRows:
+        """All rows, read back from the table tensor."""
+        return self.table.snapshot()
 
     def block_tables(self) -> dict[str, BlockTable]:
-        """Each request's row, read back from the table tensor."""
-        tables = self.tables.cpu().numpy()
-        return {request: tables[row][tables[row] != EMPTY].tolist() for request, row in self.rows.items()}
+        """Each sequence's row, read back from the table tensor."""
+        return self.snapshot().as_dict()
 
+    def _share(self, blocks: list[int]) -> None:
+        self._cached.difference_update(blocks)
+        self._shareable.update(real(blocks))
 
-class PagedAttend(StepAttend):
-    """Writes and reads a paged pool through the block tables of one step."""
+    def _check_held(self, name: str, blocks: Iterable[int]) -> None:
+        if name in self.table.index:
+            held = self.table.blocks[name]
+            assert set(blocks) <= set(held), f"{name} frees {blocks}, its row holds {held}"
 
-    def __init__(self, pool: PagedPool, batch: FlatBatch, backend: str) -> None:
-        super().__init__(batch, pool.dtype)
-        self._pool = pool
-        self._backend = backend
-        self._tables = pool.tables[batch.rows]  # int32 [S, max_blocks]
-        size = pool.block_size
-        blocks = self._tables[batch.sequence_of, batch.positions // size].long()
-        self._slots = blocks * size + batch.positions % size  # int64 [T]
-
-    def store(self, layer: int, key: Tensor, value: Tensor) -> None:
-        """Writes the keys and values of all tokens of the step."""
-        keys, values = self._pool.keys(layer), self._pool.values(layer)
-        write_kv(key, value, keys, values, self._slots)
-
-    def decode(self, layer: int, query: Tensor, out: Tensor) -> None:
-        """Attention of the decodes, one query each, into `out`."""
-        keys, values, n = self._pool.keys(layer), self._pool.values(layer), self.batch.num_decodes
-        tables, seq_lens = self._tables[:n], self.batch.seq_lens[:n]
-        paged_attention(query, keys, values, tables, seq_lens, out=out, backend=self._backend)
-
-    def prefill(self, layer: int, query: Tensor, out: Tensor) -> None:
-        """Attention of the prefill chunks, into `out`."""
-        keys, values, n = self._pool.keys(layer), self._pool.values(layer), self.batch.num_decodes
-        tables, seq_lens, starts = self._tables[n:], self.batch.seq_lens[n:], self.batch.prefill_starts
-        paged_prefill(query, keys, values, tables, seq_lens, starts, out=out, backend=self._backend)
+    def _count_wrongly_shared(self, rows: NDArray[np.int64], blocks: NDArray[np.int64]) -> int:
+        """Table entries with a second owner that no event made one; twice in one row is always wrong."""
+        entries = blocks * (len(self.table.tensor) + 1) + rows
+        num_twice = len(entries) - len(np.unique(entries))
+        owners = np.bincount(blocks, minlength=1)
+        several = np.flatnonzero(owners > 1)
+        wrong = [block for block in several.tolist() if block not in self._shareable]
+        return int((owners[wrong] - 1).sum()) + (num_twice if not wrong else 0)

@@ -2,38 +2,33 @@
 
     written    slots that do not hold the sentinel, by a reduction over the pool itself
     held       slots that a row of the table tensor covers
-    live       all written slots                                       (DESIGN section 7)
-    reserved, internal, rounding    held and not written, split by the true output lengths and the ranges
+    live       written and held, and within sight of the kernels' window and sinks     (DESIGN section 7)
+    cached     written and held by nobody
+    reserved, internal, rounding    the other held ones, by the true output lengths and the ranges
     external, free                  neither held nor written
 
-Reading one element per head keeps a scan far below the cost of reading the pool.
+A slot of several sequences is in one class, the first in this order that any of them gives it. Reading one
+element per head keeps a scan far below the cost of reading the pool.
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.attend import Reading
+from engine.holdings import Holdings
 from engine.holes import Stranding
+from engine.snapshot import Tables
 from sim.events import Event, Kind
 from sim.ledger import Ledger
-from sim.replay import BlockTable
 from sim.request import Request
+from sim.tables import BlockTable
 
-EMPTY = -1  # in a table tensor: no block, no range
-
-
-@dataclass(frozen=True, slots=True)
-class Holdings:
-    """The table tensor turned around: who holds each slot."""
-
-    owner: NDArray[np.int64]  # [num_slots] table row, EMPTY if none
-    position: NDArray[np.int64]  # [num_slots] token position in that row
-    num_reserved: NDArray[np.int64]  # [max_rows] slots that the row's owner asked for
-    num_shared: int  # slots or blocks that stand in more than one place
+Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +36,9 @@ class Faults:
     """What a pool must never show. All zero in a sound run."""
 
     torn: int  # slots written in some layers, heads, keys or values, but not in all
-    stray: int  # slots written that no row holds
-    gaps: int  # slots of a row whose position is not in line with a prefix written from position 0
-    shared: int  # table entries with two owners
+    stray: int  # slots written that no row holds and no cache was told to keep
+    gaps: int  # slots of a row that are empty though a later position of it is written
+    shared: int  # table entries with two owners that no memory event made owners of one block
     first_slot: int | None  # the lowest slot that is torn, stray or in a gap
 
     @property
@@ -54,17 +49,22 @@ class Faults:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One step as it was seen in memory, after its writes."""
+    """One step as it was seen in memory, after its writes and the copies that follow them."""
 
     step: int
     seconds: float  # measured, of the step's real work
     ledger: Ledger
     faults: Faults
-    block_tables: dict[str, BlockTable]  # read back from the table tensor
-    num_written: dict[str, int]  # slots written in each request's row
+    tables: Tables  # read back from the table tensor
+    num_written: dict[str, int]  # of each sequence: one more than the highest position written in its row
     written_bits: NDArray[np.uint8]  # np.packbits of [num_slots]
 
-    def written(self) -> NDArray[np.bool_]:
+    @property
+    def block_tables(self) -> dict[str, BlockTable]:
+        """Each sequence's block table or range."""
+        return self.tables.as_dict()
+
+    def written(self) -> Mask:
         """Which slots hold keys and values: bool [num_slots]."""
         return np.unpackbits(self.written_bits, count=self.ledger.pool).astype(np.bool_)
 
@@ -75,11 +75,11 @@ class Observable(Protocol):
     num_slots: int
 
     @property
-    def rows(self) -> dict[str, int]:
-        """The table row of each request that holds memory."""
+    def rows(self) -> Mapping[str, int]:
+        """The table row of each sequence that holds memory."""
         ...
 
-    def scan(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    def scan(self) -> tuple[Mask, Mask]:
         """Reads the pool on its device. bool [num_slots] each: written (the first head's keys in the first
         layer do not hold the sentinel), and torn (some heads, layers, keys or values do and others do not).
         """
@@ -89,22 +89,41 @@ class Observable(Protocol):
         """Who holds each slot, from the table tensor."""
         ...
 
-    def block_tables(self) -> dict[str, BlockTable]:
-        """Each request's row, read back from the table tensor."""
+    def cached_slots(self) -> Mask:
+        """Slots that may be written though nobody holds them: bool [num_slots]."""
+        ...
+
+    def snapshot(self) -> Tables:
+        """All rows, read back from the table tensor."""
         ...
 
 
 class Probe:
-    """Takes an `Observation` after each step. As an observer it may know the true output lengths."""
+    """Takes an `Observation` after each step. As an observer it may know the true output lengths.
 
-    def __init__(self, pool: Observable, requests: Mapping[str, Request], stranding: Stranding) -> None:
+    `num_known` says how many tokens of a sequence are known, those of the prompt included.
+    """
+
+    def __init__(
+        self,
+        pool: Observable,
+        requests: Mapping[str, Request],
+        stranding: Stranding,
+        *,
+        num_known: Callable[[Request], int],
+        reading: Reading,
+    ) -> None:
         self._pool = pool
         self._requests = requests
         self._stranding = stranding
+        self._num_known = num_known
+        self._reading = reading
         self._waiting: deque[str] = deque()
+        self._final = {name: request.final_tokens for request in requests.values() for name in names(request)}
 
     def note(self, event: Event) -> None:
         """Follows who waits, in order: only the head of `waiting` makes free slots external."""
+        self._stranding.note(event)
         match event.kind:
             case Kind.ARRIVE:
                 self._waiting.append(_id(event))
@@ -118,59 +137,75 @@ class Probe:
     def observe(self, step: int, seconds: float) -> Observation:
         """Reads the pool and its table tensor as they are now."""
         written, torn = self._pool.scan()
-        holdings = self._pool.holdings()
-        owners = holdings.owner[written & (holdings.owner != EMPTY)]
-        num_written = np.bincount(owners, minlength=len(holdings.num_reserved))
+        holdings, rows = self._pool.holdings(), self._pool.rows
+        extents = holdings.extents(written)
         return Observation(
             step=step,
             seconds=seconds,
-            ledger=self._ledger(written, holdings),
-            faults=find_faults(written, torn, holdings, num_written),
-            block_tables=self._pool.block_tables(),
-            num_written={request: int(num_written[row]) for request, row in self._pool.rows.items()},
+            ledger=self._ledger(written, holdings, extents),
+            faults=find_faults(written, torn, holdings, extents, self._pool.cached_slots()),
+            tables=self._pool.snapshot(),
+            num_written={name: int(extents[row]) for name, row in rows.items()},
             written_bits=np.packbits(written),
         )
 
     def count_free(self) -> int:
-        """Slots that hold the sentinel in every vector and stand in no table row."""
+        """Slots that nobody holds, and that hold the sentinel in every vector or are kept by the cache."""
         written, torn = self._pool.scan()
-        is_empty = ~(written | torn)
-        return int((is_empty & (self._pool.holdings().owner == EMPTY)).sum())
+        is_available = ~(written | torn) | self._pool.cached_slots()
+        return int((is_available & ~self._pool.holdings().is_held).sum())
 
-    def _ledger(self, written: NDArray[np.bool_], holdings: Holdings) -> Ledger:
-        is_held = holdings.owner != EMPTY
-        final = np.zeros_like(holdings.num_reserved)
-        for request, row in self._pool.rows.items():
+    def _ledger(self, written: Mask, holdings: Holdings, extents: NDArray[np.int64]) -> Ledger:
+        final = np.zeros_like(extents)
+        for name, row in self._pool.rows.items():
             # A row of a request that this run does not know was leaked by an earlier one: it fills nothing.
-            final[row] = self._requests[request].final_tokens if request in self._requests else 0
-        empty = np.flatnonzero(is_held & ~written)
-        owner, position = holdings.owner[empty], holdings.position[empty]
-        is_asked_for = position < holdings.num_reserved[owner]
-        num_asked_for = int(is_asked_for.sum())
-        num_reserved = int((is_asked_for & (position < final[owner])).sum())
-        is_free = ~is_held & ~written
-        num_free = int(is_free.sum())
-        head = self._requests[self._waiting[0]] if self._waiting else None
-        num_external = num_free if head and self._stranding.is_stranded(head, is_free) else 0
+            final[row] = self._final.get(name, 0)
+        row, position = holdings.row, holdings.position
+        is_asked = position < holdings.num_asked[row]
+        will_fill = position < final[row]
+        if not holdings.fills_rounding:
+            will_fill &= is_asked
+        held = holdings.is_held
+        live = held & written & holdings.mask(self._is_read(holdings, extents))
+        reserved = ~written & holdings.mask(will_fill)
+        internal = (written | holdings.mask(is_asked)) & held & ~live & ~reserved
+        num_held, num_cached = int(held.sum()), int((written & ~held).sum())
+        free = ~held & ~written
+        num_free = int(free.sum())
+        num_external = num_free if num_free and self._is_stranded(free) else 0
+        num_live, num_reserved, num_internal = int(live.sum()), int(reserved.sum()), int(internal.sum())
         return Ledger(
             pool=self._pool.num_slots,
-            live=int(written.sum()),
+            live=num_live,
             reserved=num_reserved,
-            internal=num_asked_for - num_reserved,
-            rounding=len(empty) - num_asked_for,
-            cached=0,
+            internal=num_internal,
+            rounding=num_held - num_live - num_reserved - num_internal,
+            cached=num_cached,
             external=num_external,
             free=num_free - num_external,
         )
 
+    def _is_read(self, holdings: Holdings, extents: NDArray[np.int64]) -> Mask:
+        """Entries that the next query of their row, or a later one, reads."""
+        window, sinks = self._reading.window, self._reading.sinks
+        if window is None:
+            return np.ones(len(holdings.position), dtype=np.bool_)
+        position = holdings.position
+        return (position > extents[holdings.row] - window) | (position < sinks)
+
+    def _is_stranded(self, is_free: Mask) -> bool:
+        if not self._waiting:
+            return False
+        head = self._requests[self._waiting[0]]
+        return self._stranding.is_stranded(head, self._num_known(head), is_free)
+
 
 def find_faults(
-    written: NDArray[np.bool_], torn: NDArray[np.bool_], holdings: Holdings, num_written: NDArray[np.int64]
+    written: Mask, torn: Mask, holdings: Holdings, extents: NDArray[np.int64], may_be_cached: Mask
 ) -> Faults:
-    """A row is written as a prefix: its positions [0, num_written) and no other."""
-    is_held = holdings.owner != EMPTY
-    is_stray = written & ~is_held
-    is_gap = is_held & (written != (holdings.position < num_written[holdings.owner]))
+    """A row is written from position 0 up to its highest written one, holes aside."""
+    is_stray = written & ~holdings.is_held & ~may_be_cached
+    is_gap = ~written & holdings.mask(holdings.position < extents[holdings.row])
     wrong = np.flatnonzero(torn | is_stray | is_gap)
     return Faults(
         torn=int(torn.sum()),
@@ -179,6 +214,12 @@ def find_faults(
         shared=holdings.num_shared,
         first_slot=int(wrong[0]) if len(wrong) else None,
     )
+
+
+def names(request: Request) -> list[str]:
+    """The names of a request's sequences (`sim.request.Sequence.name`)."""
+    width = request.width
+    return [request.id] if width == 1 else [f"{request.id}/{index}" for index in range(width)]
 
 
 def _id(event: Event) -> str:

@@ -27,16 +27,26 @@ def new_pool(
     return torch.full(shape, code, dtype=bits, device=device, pin_memory=pinned).view(dtype)
 
 
+def bits_of(pool: Tensor) -> Tensor:
+    """The same memory as integers of the same width: copies of them cannot change a bit."""
+    return pool.view(SENTINELS[pool.dtype][0])
+
+
+def sentinel_bits(pool: Tensor) -> tuple[Tensor, int]:
+    """The memory as integers, and the sentinel's code among them."""
+    return bits_of(pool), SENTINELS[pool.dtype][1]
+
+
 def fill(pool: Tensor, indices: Tensor) -> None:
     """Fills `pool[indices]` with the sentinel; `indices` is int64 along the first dimension."""
-    bits, code = SENTINELS[pool.dtype]
-    pool.view(bits).index_fill_(0, indices, code)
+    bits, code = sentinel_bits(pool)
+    bits.index_fill_(0, indices, code)
 
 
 def is_written(pool: Tensor) -> Tensor:
     """A boolean of the same shape: True where the bits are not the sentinel's."""
-    bits, code = SENTINELS[pool.dtype]
-    return pool.view(bits) != code
+    bits, code = sentinel_bits(pool)
+    return bits != code
 
 
 def scan_vectors(pool: Tensor, slot_dims: tuple[int, ...]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

@@ -1,7 +1,6 @@
 """From a config to a model and a pool on a device, or to one clear line why that cannot be."""
 
 import os
-from dataclasses import fields
 
 import torch
 
@@ -13,22 +12,11 @@ from engine.facts import available_bytes
 from engine.model import LlamaModel
 from engine.pool import PagedPool
 from engine.threads import SMALL_MODEL_BYTES
-from sim.alloc import RESERVATIONS
+from sim.alloc import RANGED
 from sim.config import Config
-from sim.dials import flag
 from sim.errors import InputError, unknown_name
-from sim.trace.trace import Trace
 
 KV_DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
-EXECUTABLE = (*RESERVATIONS, "paged")
-NOT_EXECUTED = (  # dials of the simulator that the engine has no tensors for so far
-    "prefix_cache",
-    "window",
-    "keep_recent",
-    "speculate",
-    "compaction",
-    "tensor_parallel",
-)
 
 
 def pick_device(name: str) -> torch.device:
@@ -74,19 +62,27 @@ def make_model(config: Config, device: torch.device) -> LlamaModel:
 def make_pool(config: Config, device: torch.device) -> Pool:
     """The pool of `config`, filled with the sentinel."""
     dtype = KV_DTYPES[config.kv_dtype]
-    if config.allocator in RESERVATIONS:
+    if config.allocator in RANGED:
         return ContiguousArena(
-            config.spec, num_slots=config.num_slots, max_rows=config.max_seqs, dtype=dtype, device=device
+            config.spec,
+            num_slots=config.num_slots,
+            max_rows=config.max_seqs,
+            dtype=dtype,
+            device=device,
+            fills_rounding=config.allocator in ("grow", "slab"),
         )
+    block_size = config.slots_per_block
+    assert block_size is not None
     return PagedPool(
         config.spec,
-        num_blocks=config.num_pool_blocks,
-        block_size=config.block_size,
+        num_blocks=config.num_slots // block_size,
+        block_size=block_size,
         num_host_blocks=config.num_host_blocks,
         max_rows=config.max_seqs,
         max_len=config.max_len,
         dtype=dtype,
         device=device,
+        is_rounded_up=config.allocator == "virtual",
     )
 
 
@@ -98,36 +94,25 @@ def refuse_impossible(config: Config, device: torch.device) -> None:
             f"model {spec.name}: the engine runs the Llama architecture, and OPT has learned positions, "
             "biases and no gated MLP; use --model tiny (any machine) or llama-2-7b (a GPU)"
         )
-    if config.allocator not in EXECUTABLE:
-        raise InputError(
-            f"allocator {config.allocator}: the engine executes {', '.join(EXECUTABLE)}; simulate it instead"
-        )
     if config.kv_dtype not in KV_DTYPES:
         raise InputError(
             f"kv dtype {config.kv_dtype}: the engine stores {', '.join(KV_DTYPES)}; simulate it instead"
         )
-    for dial in fields(config):
-        value = getattr(config, dial.name)
-        if dial.name in NOT_EXECUTED and value != dial.default:
-            raise InputError(
-                f"{flag(dial.name)} {value}: the engine does not execute it yet; simulate it instead"
-            )
+    if config.keep_recent is not None:
+        raise InputError(
+            f"--keep-recent {config.keep_recent}: the simulator draws at random which tokens are heavy, as "
+            "a stand-in for attention that the engine's own would contradict; simulate it instead"
+        )
+    if config.tensor_parallel > 1:
+        raise InputError(
+            f"--tensor-parallel {config.tensor_parallel}: the engine runs on one device; simulate it instead"
+        )
     if config.max_len > spec.max_positions:
         raise InputError(
             f"maximum length {config.max_len}: model {spec.name} has {spec.max_positions} positions; "
             f"use --max-len {spec.max_positions} or less"
         )
     _refuse_oversize(config, device)
-
-
-def refuse_wide(trace: Trace) -> None:
-    """Raises InputError for a request of several sequences."""
-    for request in trace.requests:
-        if request.width > 1:
-            raise InputError(
-                f"request {request.id}: n = {request.n}, beam = {request.beam}: the engine runs one sequence "
-                "of each request so far; set both to 1, or simulate"
-            )
 
 
 def _refuse_oversize(config: Config, device: torch.device) -> None:

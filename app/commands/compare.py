@@ -13,6 +13,7 @@ from engine import EngineFault, MeasuredRun, measure
 from engine.agreement import agreement, disagreement
 from sim import Config
 from sim import simulate as simulate_trace
+from sim.alloc import ALLOCATORS
 
 # A step of the tiny model is so short, by the roofline, that no two requests of a trace would ever meet.
 DEFAULTS = {**ENGINE_DEFAULTS, "timing": "unit"}
@@ -22,7 +23,10 @@ DEFAULT_ALLOCATORS = ("max", "pow2", "oracle", "paged")
 @click.command(short_help="simulate and execute a trace, and hold the two against each other")
 @trace_options
 @click.option(
-    "--allocator", "allocators", multiple=True, help="max | pow2 | oracle | paged; not given: all four"
+    "--allocator",
+    "allocators",
+    multiple=True,
+    help=f"{' | '.join(ALLOCATORS)}; not given: {', '.join(DEFAULT_ALLOCATORS)}",
 )
 @config_options(skip=("allocator", "tensor_parallel"))  # the engine runs on one device
 @engine_options
@@ -75,4 +79,7 @@ def pool_of(measured: MeasuredRun | EngineFault, config: Config) -> Config:
     """`config` with the pool that the engine really had: two pools of different size prove nothing."""
     if isinstance(measured, EngineFault):
         return config
-    return replace(config, pool_tokens=measured.meta["engine"]["num_slots"], pool_blocks=None, memory=None)
+    num_slots = measured.meta["engine"]["num_slots"]
+    if num_slots == config.num_slots:  # pages that hold no whole number of tokens do not give their size back
+        return config
+    return replace(config, pool_tokens=num_slots, pool_blocks=None, memory=None)

@@ -9,6 +9,7 @@ from app.options import config_options, make_configs, output_options, take_trace
 from app.output import Output, each_step, progress
 from app.recording import AnyRun
 from engine.measure import measure as measure_trace
+from sim.alloc import ALLOCATORS
 
 ENGINE_DEFAULTS = {"model": "tiny", "kv_dtype": "fp32", "hardware": "laptop"}
 
@@ -28,7 +29,7 @@ def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.command(short_help="execute a trace with real tensors and measure its memory")
 @trace_options
 @click.option(
-    "--allocator", "allocators", multiple=True, help="max | pow2 | oracle | paged; repeat it to compare"
+    "--allocator", "allocators", multiple=True, help=f"{' | '.join(ALLOCATORS)}; repeat it to compare"
 )
 @config_options(skip=("allocator", "tensor_parallel"))  # the engine runs on one device
 @engine_options

@@ -6,6 +6,7 @@ import re
 import pytest
 import torch
 
+import engine.attend
 import engine.flat
 from app.cli import run
 from engine.pool import PagedPool
@@ -71,7 +72,7 @@ def test_an_off_by_one_in_the_slot_mapping_is_named_at_its_first_step(capsys, tr
 
     def off_by_one(self, batch, backend):
         bound = original(self, batch, backend)
-        bound._slots += 1
+        bound.slots += 1
         return bound
 
     monkeypatch.setattr(PagedPool, "bind", off_by_one)
@@ -130,12 +131,12 @@ def test_a_block_leaked_by_the_shared_allocator_is_found_at_the_end(capsys, trac
 
 
 def test_keys_written_in_one_layer_only_are_found(capsys, trace, monkeypatch):
-    original = engine.pool.write_kv
+    original = engine.attend.write_kv
 
     def forgets_the_values(key, value, key_cache, value_cache, slots):
         original(key, torch.full_like(value, torch.nan), key_cache, torch.empty_like(value_cache), slots)
 
-    monkeypatch.setattr(engine.pool, "write_kv", forgets_the_values)
+    monkeypatch.setattr(engine.attend, "write_kv", forgets_the_values)
     code, document = compare(capsys, trace, "--allocator", "paged")
     assert code == 1
     assert "written in part" in document["agreement"][0]["first_difference"]["what"]

@@ -6,7 +6,9 @@ from torch import Tensor
 from engine.model import LlamaModel
 
 
-def dense_logits(model: LlamaModel, token_ids: list[int]) -> Tensor:
+def dense_logits(
+    model: LlamaModel, token_ids: list[int], window: int | None = None, sinks: int = 0
+) -> Tensor:
     """Logits [tokens, vocab] in float64 of one sequence, every position from scratch."""
     spec = model.spec
     epsilon, base = spec.rms_epsilon, spec.rope_base
@@ -19,8 +21,10 @@ def dense_logits(model: LlamaModel, token_ids: list[int]) -> Tensor:
         for head in range(spec.num_heads):
             shared = head // spec.queries_per_kv_head
             scores = rotated(query[:, head], base) @ rotated(key[:, shared], base).T / spec.head_dim**0.5
-            future = torch.ones_like(scores, dtype=torch.bool).triu(1)
-            heads.append(scores.masked_fill(future, -torch.inf).softmax(dim=-1) @ value[:, shared])
+            unseen = torch.ones_like(scores, dtype=torch.bool).triu(1)
+            if window is not None:  # a query sees the last `window` tokens and the first `sinks`
+                unseen |= torch.ones_like(unseen).tril(-window) & (torch.arange(len(scores)) >= sinks)
+            heads.append(scores.masked_fill(unseen, -torch.inf).softmax(dim=-1) @ value[:, shared])
         x = x + torch.cat(heads, dim=1) @ layer.output.double().T
         gate, up = (normed(x, layer.mlp_norm, epsilon) @ layer.gate_up.double().T).chunk(2, dim=1)
         x = x + (gate * torch.sigmoid(gate) * up) @ layer.down.double().T

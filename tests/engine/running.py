@@ -4,7 +4,8 @@ from functools import cache
 from random import Random
 from typing import Any
 
-from engine import MeasuredRun, measure
+from engine import EngineFault, MeasuredRun, measure
+from engine.agreement import agreement, disagreement
 from sim import Config, Run, Trace, simulate
 from tests.making import random_rows, requests
 
@@ -28,3 +29,18 @@ def crowd(backend: str = "cpu", **dials: Any) -> MeasuredRun:
 def both(trace: Trace, config: Config) -> tuple[Run, MeasuredRun]:
     """The same trace simulated and measured."""
     return simulate(trace, config), measure(trace, config, backend="cpu", device="cpu", clock="modelled")
+
+
+def assert_exact(trace: Trace, config: Config) -> tuple[Run, MeasuredRun]:
+    """Simulates and measures `trace`; both must agree on every table, slot and class of every step."""
+    simulated = simulate(trace, config)
+    try:
+        measured = measure(trace, config, backend="cpu", device="cpu", clock="modelled")
+    except EngineFault as fault:
+        raise AssertionError(disagreement(simulated, fault)["first_difference"]) from fault
+    verdict = agreement(simulated, measured)
+    assert verdict["first_difference"] is None, (config, verdict["first_difference"])
+    assert verdict["block_tables_identical"]
+    assert verdict["ledger_max_abs_diff_slots"] == 0
+    assert verdict["steps_compared"] == simulated.num_steps
+    return simulated, measured

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from engine.attend import Reading
 from engine.flat import flatten
 from engine.model import LlamaModel
 from engine.pool import PagedPool
@@ -46,7 +47,7 @@ def serve_one(model: LlamaModel, ids: list[int], kv_dtype: str) -> Tensor:
     pool.flush()
     tokens = {"r": torch.tensor(ids).numpy()}
     flat = flatten([chunk_of("r", 0, len(ids))], tokens, pool.rows, CPU)
-    return model.forward(flat.token_ids, flat.positions, pool.bind(flat, "torch"), flat.emitting)[0]
+    return model.forward(flat.token_ids, flat.positions, pool.bind(flat, Reading("torch")), flat.emitting)[0]
 
 
 def test_a_batch_is_laid_out_decodes_first_with_positions_and_lengths_of_each_sequence() -> None:

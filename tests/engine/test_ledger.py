@@ -76,10 +76,11 @@ def test_an_unaligned_hole_strands_a_buddy_request_only(is_buddy: bool, is_stran
     is_free = np.zeros(16, dtype=np.bool_)
     is_free[2:7] = True  # 5 slots, but no aligned 4
     head = Request(id="h", arrival_s=0.0, prompt=4, output=1, max_tokens=1)
-    stranding = Stranding(lambda request: request.final_tokens, is_buddy)
-    assert stranding.is_stranded(head, is_free) == is_stranded
+    stranding = Stranding(lambda request, num_known: request.final_tokens, is_buddy)
+    assert stranding.is_stranded(head, 4, is_free) == is_stranded
 
 
 def test_free_slots_that_are_too_few_in_total_are_not_external() -> None:
     head = Request(id="h", arrival_s=0.0, prompt=9, output=1, max_tokens=1)
-    assert not Stranding(lambda request: 9, is_buddy=False).is_stranded(head, np.ones(8, dtype=np.bool_))
+    stranding = Stranding(lambda request, num_known: 9, is_buddy=False)
+    assert not stranding.is_stranded(head, 9, np.ones(8, dtype=np.bool_))

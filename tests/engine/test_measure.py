@@ -6,7 +6,7 @@ import pytest
 
 from engine import measure
 from engine.prompts import prompt_ids
-from sim import Config, InputError, Request, Trace, simulate
+from sim import Config, InputError, Request, simulate
 from sim.events import Kind
 from tests.engine.running import CROWD, PRESSED, crowd, tiny
 from tests.making import requests
@@ -85,9 +85,10 @@ def test_a_rejected_request_emits_nothing_and_the_rest_is_served() -> None:
         ({"kv_dtype": "int8"}, "kv dtype int8: the engine stores fp32, bf16, fp16"),
         ({"kv_dtype": "fp8"}, "kv dtype fp8: the engine stores"),
         (
-            {"prefix_cache": "hash"},
-            "--prefix-cache hash: the engine does not execute it yet; simulate it instead",
+            {"keep_recent": 4, "keep_heavy": 2},
+            "--keep-recent 4: the simulator draws at random which tokens are heavy.*simulate it instead",
         ),
+        ({"tensor_parallel": 2}, "--tensor-parallel 2: the engine runs on one device; simulate it instead"),
         ({"max_len": 5000}, "maximum length 5000: model tiny has 4096 positions"),
         ({"pool_blocks": 30_000_000}, "the pool .* GiB are available"),
     ],
@@ -99,12 +100,6 @@ def test_what_cannot_be_executed_is_refused_with_the_reason_and_the_remedy(
     with pytest.raises(InputError, match=message) as refusal:
         measure(SHORT, config, device="cpu")
     assert "\n" not in str(refusal.value)
-
-
-def test_a_request_of_several_sequences_is_refused_by_name() -> None:
-    request = Request(id="wide", arrival_s=0.0, prompt=4, output=2, max_tokens=2, n=3)
-    with pytest.raises(InputError, match="request wide: n = 3, beam = 1: the engine runs one sequence"):
-        measure(Trace("wide", (request,)), tiny(pool_tokens=256), device="cpu")
 
 
 @pytest.mark.parametrize(("option", "value"), [("device", "tpu"), ("clock", "wall"), ("backend", "numpy")])

@@ -40,15 +40,15 @@ def served_logits(
     model = make_model(config, CPU)
     model.__class__, model.recorded = Recorder, []  # type: ignore[assignment,attr-defined]
     emitted_by: list[list[str]] = []
-    original = TorchExecutor._append
+    original = TorchExecutor._emit
 
-    def append(executor: TorchExecutor, flat: object, emitted: list[int]) -> None:
+    def emit(executor: TorchExecutor, flat: object, logits: Tensor) -> None:
         emitted_by.append([chunk.sequence.request.id for chunk in flat.emitting_chunks])  # type: ignore[attr-defined]
-        original(executor, flat, emitted)  # type: ignore[arg-type]
-        tokens.update(executor._tokens)
+        original(executor, flat, logits)  # type: ignore[arg-type]
+        tokens.update(executor.histories.tokens)
 
     tokens: dict[str, Tensor] = {}
-    monkeypatch.setattr(TorchExecutor, "_append", append)
+    monkeypatch.setattr(TorchExecutor, "_emit", emit)
     execute(trace, config, model, make_pool(config, CPU), backend="cpu")
     dense = {id: dense_logits(model, ids.tolist()) for id, ids in tokens.items()}
     num_seen = {request.id: request.prompt - 1 for request in trace.requests}

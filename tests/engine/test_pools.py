@@ -7,9 +7,9 @@ from engine.arena import ContiguousArena
 from engine.measure import execute
 from engine.model import LlamaModel
 from engine.pool import PagedPool
-from engine.probe import EMPTY
 from engine.sentinel import is_written
 from engine.setup import make_model, make_pool
+from engine.snapshot import EMPTY
 from sim.events import Kind
 from tests.engine.running import CROWD, PRESSED, ROOMY, tiny
 from tests.engine.test_attend import event, small_pool
@@ -47,7 +47,7 @@ def test_a_table_row_grows_by_appending_and_the_tensor_follows(pool: PagedPool) 
     assert pool.block_tables() == {"a": [], "b": []}  # the tensor, which is not up to date yet
     pool.flush()
     assert pool.block_tables() == {"a": [4, 2, 7], "b": [0]}
-    assert (pool.tables != EMPTY).sum() == 4
+    assert (pool.table.tensor != EMPTY).sum() == 4
 
 
 def test_a_row_freed_and_taken_again_before_the_tensor_is_written_holds_the_new_blocks_only(
@@ -60,13 +60,14 @@ def test_a_row_freed_and_taken_again_before_the_tensor_is_written_holds_the_new_
     pool.alloc("b", event(Kind.ALLOC, "b", blocks=[4]))
     pool.flush()
     assert pool.block_tables() == {"b": [4]}
-    assert (pool.tables != EMPTY).sum() == 1
+    assert (pool.table.tensor != EMPTY).sum() == 1
 
 
 def test_freed_blocks_hold_the_sentinel_again_and_no_other_block_does(pool: PagedPool) -> None:
     pool.alloc("a", event(Kind.ALLOC, "a", blocks=[4, 2]))
     pool.storage[:] = 1.0
     pool.free("a", event(Kind.FREE, "a", blocks=[2, 4]))
+    pool.settle()
     assert is_written(pool.storage).flatten(1).any(dim=1).tolist() == [
         True,
         True,
@@ -84,14 +85,15 @@ def test_swap_brings_back_every_bit_and_leaves_no_copy_on_the_host(pool: PagedPo
     pool.storage[[4, 2]] = torch.randn_like(pool.storage[[4, 2]])
     pool.storage[2, :, :, 5:] = pool.storage[0, :, :, 5:]  # the tail of the last block was never written
     before = pool.storage[[4, 2]].view(torch.int32).clone()
-    pool.swap_out(event(Kind.SWAP_OUT, "a", blocks=[4, 2], host_blocks=[3, 0]))
+    pool.swap_out("a", event(Kind.SWAP_OUT, "a", blocks=[4, 2], host_blocks=[3, 0]))
     pool.free("a", event(Kind.FREE, "a", blocks=[2, 4]))
+    pool.settle()
     assert not is_written(pool.storage).any()
     pool.alloc("a", event(Kind.ALLOC, "a", blocks=[1, 5, 6]))
-    pool.swap_in(event(Kind.SWAP_IN, "a", blocks=[1, 5], host_blocks=[3, 0]))
+    pool.swap_in("a", event(Kind.SWAP_IN, "a", blocks=[1, 5], host_blocks=[3, 0]))
     assert torch.equal(pool.storage[[1, 5]].view(torch.int32), before)
     assert not is_written(pool.storage[6]).any()
-    assert not is_written(pool.host).any()
+    assert not is_written(pool.host.pool).any()
 
 
 def test_freeing_blocks_that_the_row_does_not_hold_is_our_own_bug_and_says_so(pool: PagedPool) -> None:
@@ -104,9 +106,9 @@ def test_a_range_keeps_what_was_asked_for_apart_from_what_is_held(arena: Contigu
     arena.alloc("a", event(Kind.ALLOC, "a", slots=[32, 16], reserved=11))
     assert arena.block_tables() == {"a": (32, 16, 11)}
     holdings = arena.holdings()
-    assert (holdings.owner != EMPTY).nonzero()[0].tolist() == list(range(32, 48))
-    assert holdings.position[32:48].tolist() == list(range(16))
-    assert holdings.num_reserved[arena.rows["a"]] == 11
+    assert holdings.slot.tolist() == list(range(32, 48))
+    assert holdings.position.tolist() == list(range(16))
+    assert holdings.num_asked[arena.rows["a"]] == 11
 
 
 def test_a_freed_range_holds_the_sentinel_again_in_all_layers(arena: ContiguousArena) -> None:
@@ -131,10 +133,10 @@ def test_at_the_end_of_a_run_every_slot_is_the_sentinel_and_every_table_empty(
     run = execute(CROWD, config, make_model(config, CPU), pool, backend="cpu")
     assert run.num_steps > 0
     assert not is_written(pool.storage).any()
-    assert (pool.holdings().owner == EMPTY).all()
+    assert not pool.holdings().is_held.any()
     assert pool.rows == {}
     if isinstance(pool, PagedPool):
-        assert not is_written(pool.host).any()
+        assert not is_written(pool.host.pool).any()
 
 
 def test_a_pool_in_use_is_really_written(model: LlamaModel) -> None:
