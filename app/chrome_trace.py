@@ -66,7 +66,7 @@ class ChromeTrace:
             self._add(instant, {"why": why, "step": self.step})
         self._follow(life, kind, changes, now)
 
-    def decodes(self, sequences: Iterable[Sequence]) -> None:
+    def decodes(self, sequences: list[Sequence], stored: list[int], emitted: list[int]) -> None:
         """A decode lies in the span that its request's last prefill began."""
 
     def events(self) -> list[Json]:

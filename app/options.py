@@ -125,7 +125,11 @@ def output_options(command: Command) -> Command:
             "--out", type=click.Path(file_okay=False), help="folder for report.html, report.json and plots"
         ),
         click.option("--quiet", is_flag=True, help="no progress, no table"),
-        click.option("--check", is_flag=True, help="verify the allocator's books after every step"),
+        click.option(
+            "--check",
+            is_flag=True,
+            help="hold every event against the numbered invariants of sim/invariants.py",
+        ),
     ]
     for decorator in reversed(decorators):
         command = decorator(command)

@@ -59,11 +59,11 @@ class Batch:
         self.chunks = [chunk for chunk in self.chunks if chunk.group is not group]
         self.num_tokens = len(self.decodes) + sum(chunk.num_tokens for chunk in self.chunks)
 
-    def add_decodes(self, sequences: list[Sequence]) -> None:
-        """All of `sequences` decode."""
+    def add_decodes(self, sequences: list[Sequence], num_stored: int) -> None:
+        """All of `sequences` decode; they have stored so many tokens together."""
         self.decodes = sequences
         self.num_tokens += len(sequences)
-        self._decode_context = len(sequences) + sum([sequence.stored for sequence in sequences])
+        self._decode_context = len(sequences) + num_stored
 
     @property
     def num_sequences(self) -> int:

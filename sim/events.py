@@ -41,7 +41,7 @@ Order is `(time, step, phase, serial)`: serial is the place in the log. Memory e
 the time at which it starts, `prefill`, `decode`, `step`, `finish` the time at which it ends.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
@@ -106,8 +106,12 @@ class Sink(Protocol):
 
     def emit(self, kind: Kind, request: str | None, why: str, **changes: Any) -> None: ...
 
-    def decodes(self, sequences: Iterable[Sequence]) -> None:
-        """A `decode` event for each, which is the only one of its request: most of what a log holds."""
+    def decodes(self, sequences: list[Sequence], stored: list[int], emitted: list[int]) -> None:
+        """A `decode` event for each, which is the only one of its request: most of what a log holds.
+
+        What they have stored and emitted stands beside them: the objects themselves may lag behind
+        (`sim.columns`).
+        """
         ...
 
 
@@ -125,7 +129,7 @@ class NullLog:
     def emit(self, kind: Kind, request: str | None, why: str, **changes: Any) -> None:
         """Drop the event."""
 
-    def decodes(self, sequences: Iterable[Sequence]) -> None:
+    def decodes(self, sequences: list[Sequence], stored: list[int], emitted: list[int]) -> None:
         """Drop them."""
 
 
@@ -161,10 +165,9 @@ class Tee:
         for sink in self.sinks:
             sink.emit(kind, request, why, **changes)
 
-    def decodes(self, sequences: Iterable[Sequence]) -> None:
-        sequences = list(sequences)
+    def decodes(self, sequences: list[Sequence], stored: list[int], emitted: list[int]) -> None:
         for sink in self.sinks:
-            sink.decodes(sequences)
+            sink.decodes(sequences, stored, emitted)
 
 
 class EventLog:
@@ -178,10 +181,9 @@ class EventLog:
     def emit(self, kind: Kind, request: str | None, why: str, **changes: Any) -> None:
         self.events.append(Event(kind, self.step, self.time, request, changes, why))
 
-    def decodes(self, sequences: Iterable[Sequence]) -> None:
-        for sequence in sequences:
-            state = {"stored": sequence.stored, "emitted": sequence.emitted}
-            self.emit(Kind.DECODE, sequence.request.id, decode_why(sequence.emitted), **state)
+    def decodes(self, sequences: list[Sequence], stored: list[int], emitted: list[int]) -> None:
+        for sequence, num_stored, num in zip(sequences, stored, emitted, strict=True):
+            self.emit(Kind.DECODE, sequence.request.id, decode_why(num), stored=num_stored, emitted=num)
 
     def __iter__(self) -> Iterator[Event]:
         return iter(self.events)

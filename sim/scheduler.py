@@ -87,14 +87,18 @@ class Scheduler:
 
     def retire(self) -> list[SequenceGroup]:
         """Lets requests that emitted their last token leave; returns them."""
-        finished = [group for group in self.running if group.is_finished]
+        finished = self._finished()
         if finished:
-            self.running = [group for group in self.running if not group.is_finished]
+            leaving = set(finished)
+            self.running = [group for group in self.running if group not in leaving]
         for group in finished:
             group.finish_s = self._log.time
             self._say.finish(group)
             self.allocator.release(group, "finished")
         return finished
+
+    def _finished(self) -> list[SequenceGroup]:
+        return [group for group in self.running if group.is_finished]
 
     def _fill(self, batch: Batch) -> None:
         if self._config.step_rule == "prefill-first":

@@ -6,6 +6,7 @@ from sim.batch import Batch, Executor
 from sim.cohort import CohortScheduler, covers
 from sim.config import Config
 from sim.events import EventLog, NullLog, Sink
+from sim.invariants import Auditor
 from sim.leap import can_leap, leap
 from sim.refusals import refuse_request
 from sim.request import SequenceGroup
@@ -15,6 +16,7 @@ from sim.series import Row
 from sim.server import OnStep, Server
 from sim.timing import ClosedTiming, TimingModel, make_timing
 from sim.trace import Trace
+from sim.veil import veiled
 
 __all__ = ["OnProgress", "OnStep", "SimulatedExecutor", "serve", "simulate"]
 
@@ -45,12 +47,12 @@ def simulate(
     """Simulates `trace` under `config` and returns the finished run.
 
     Events are kept in memory, or go to `log` if that is given (`sim.stream.StreamLog` writes them to a file
-    as they come), or nowhere with `record=False`; the report stays the same. `check=True` verifies the
-    allocator's books after every step. Where nobody looks at the steps (no events, no `check`, no `on_step`)
-    and `can_leap` knows the rules in force, quiet steps are leapt over (`sim.leap`); where events are wanted,
-    plain decodes go through tight loops (`sim.cohort`). `step_by_step=True` keeps to the scheduler's own
-    loops, the slow reference of both, with equal report, series and events. `on_progress` is called now and
-    then.
+    as they come), or nowhere with `record=False`; the report stays the same. `check=True` holds every event
+    against `sim.invariants`, and the allocator's books after every step. Where nobody looks at the steps (no
+    events, no `check`, no `on_step`) and `can_leap` knows the rules in force, quiet steps are leapt over
+    (`sim.leap`); where events are wanted, plain decodes go through tight loops (`sim.cohort`).
+    `step_by_step=True` keeps to the scheduler's own loops, the slow reference of both, with equal report,
+    series and events. `on_progress` is called now and then.
     Raises InputError when the config cannot work.
     """
     config = config or Config()
@@ -93,13 +95,26 @@ def serve(
 
     Raises InputError when a request asks for what the config excludes.
     """
-    server = Server(config, executor, log, rules(config, config.make_allocator(log), log), check=check)
+    server = make_server(trace, config, executor, log, rules, check=check)
     server.on_step = on_step
     for order, request in enumerate(trace.requests):
         refuse_request(request, config)
-        server.put(SequenceGroup(request, order))
+        server.put(SequenceGroup(veiled(request) if check else request, order))
     server.serve()
-    return server.run(trace, source=source, clock=clock)
+    return server.run(trace, log, source=source, clock=clock)
+
+
+def make_server(
+    trace: Trace, config: Config, executor: Executor, log: Sink, rules: type[Scheduler], *, check: bool
+) -> Server:
+    """A server with nothing to do yet; with `check` it is held against `sim.invariants` at every event."""
+    if not check:
+        return Server(config, executor, log, rules(config, config.make_allocator(log), log))
+    auditor = Auditor(log, {request.id: request for request in trace.requests}, config.slots_per_block)
+    allocator = config.make_allocator(auditor)
+    scheduler = rules(config, allocator, auditor)
+    auditor.watch(allocator, scheduler)
+    return Server(config, executor, auditor, scheduler, check=True)
 
 
 def _on_each_step(on_progress: OnProgress, on_step: OnStep | None) -> OnStep:

@@ -105,8 +105,8 @@ class Server:
             else:
                 assert not self.scheduler.has_work, "a step runs nothing, with all memory free"
 
-    def run(self, trace: Trace, *, source: str, clock: str) -> Run:
-        """What came of it, as the run of `trace`."""
+    def run(self, trace: Trace, log: Sink, *, source: str, clock: str) -> Run:
+        """What came of it, as the run of `trace`; `log` holds its events."""
         scheduler = self.scheduler
         return Run(
             trace=trace,
@@ -116,7 +116,7 @@ class Server:
             outcomes=Outcomes.of(self.groups),
             groups=self.groups,
             series=self.series,
-            log=self.log,
+            log=log,
             time_s=to_s(self.now_ps),
             idle_s=to_s(self.idle_ps),
             num_preemptions=scheduler.num_preemptions,

@@ -3,14 +3,14 @@
 Line for line and byte for byte what `Event.as_json` of an `EventLog` gives (tests/sim/test_stream.py).
 """
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import orjson
 
-from sim.events import Event, Kind
+from sim.events import Event, Kind, decode_why
 from sim.files import new_file
 from sim.request import Sequence
 
@@ -33,6 +33,7 @@ class StreamLog:
         self._step = 0
         self._out = out
         self._names = _JsonNames()
+        self._tails: list[str] = []  # ends of a decode's line, by the number of tokens emitted
         self._lines: list[bytes] = []
         self._num_bytes = 0
 
@@ -52,16 +53,19 @@ class StreamLog:
         self._add(orjson.dumps({**head, **changes, "why": why}, option=_OPTIONS))
         self.num_events += 1
 
-    def decodes(self, sequences: Iterable[Sequence]) -> None:
+    def decodes(self, sequences: list[Sequence], stored: list[int], emitted: list[int]) -> None:
         step, time = self._step, orjson.dumps(self.time).decode()
         head = f'{{"kind":"decode","step":{step},"time":{time},"request":'
-        names = self._names
-        lines = [
-            f'{head}{names[s]},"stored":{s.stored},"emitted":{s.emitted},"why":"emits token {s.emitted}"}}\n'
-            for s in sequences
-        ]
+        self._know_tails(max(emitted, default=0))
+        rows = zip(map(self._names.__getitem__, sequences), stored, emitted, strict=True)
+        tails = self._tails
+        lines = [f"{head}{name}{num_stored}{tails[num]}" for name, num_stored, num in rows]
         self._add("".join(lines).encode())
         self.num_events += len(lines)
+
+    def _know_tails(self, most: int) -> None:
+        tails = self._tails
+        tails += [f',"emitted":{num},"why":"{decode_why(num)}"}}\n' for num in range(len(tails), most + 1)]
 
     def flush(self) -> None:
         """Writes what was held back."""
@@ -75,10 +79,10 @@ class StreamLog:
 
 
 class _JsonNames(dict[Sequence, str]):
-    """Ids of the requests of sequences as JSON, quotes included; each is made once."""
+    """Ids of the requests of sequences as JSON, and the key that follows; each is made once."""
 
     def __missing__(self, sequence: Sequence) -> str:
-        self[sequence] = name = orjson.dumps(sequence.request.id).decode()
+        self[sequence] = name = f'{orjson.dumps(sequence.request.id).decode()},"stored":'
         return name
 
 

@@ -23,6 +23,15 @@ class Announcer:
         """Blocks were appended to its table."""
         self._emit(Kind.ALLOC, sequence, why, blocks=blocks[:])
 
+    def growth(
+        self, sequence: Sequence, num_held: int, num_tokens: int, blocks: list[int], size: int, left: int
+    ) -> None:
+        """`num_tokens` more did not fit the `num_held` blocks of its table; `left` are free now."""
+        why = (
+            f"{sequence.stored} + {num_tokens} tokens do not fit {num_held} blocks: {len(blocks)} blocks of "
+        )
+        self.alloc(sequence, blocks, f"{why}{size}, {left} left free")
+
     def evict(self, sequence: Sequence, blocks: list[int], because: str) -> None:
         """It takes blocks whose cached content is lost thereby."""
         why = f"only blocks with cached content are free; these {len(blocks)} {because}"
@@ -78,5 +87,6 @@ class Announcer:
 
     def _emit(self, kind: Kind, sequence: Sequence, why: str, **changes: Any) -> None:
         """An event of one sequence; its index is given where the request has several."""
-        which = {"sequence": sequence.index} if sequence.request.width > 1 else {}
-        self._log.emit(kind, sequence.request.id, why, **which, **changes)
+        if sequence.request.width > 1:
+            changes = {"sequence": sequence.index, **changes}
+        self._log.emit(kind, sequence.request.id, why, **changes)

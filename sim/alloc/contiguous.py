@@ -9,21 +9,15 @@ pow2    prompt + the next power of two of the output  Orca (Pow2): looks at the 
 oracle  exactly what will be stored                   Orca (Oracle): looks at the true output
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
-from sim.alloc.buddy import next_pow2
 from sim.alloc.placement import Move, Placement, Ranges
 from sim.alloc.protocol import GRANTED, Granted, Short, Traffic, Usage
+from sim.alloc.reservations import RESERVATIONS
 from sim.alloc.usage import range_usage
 from sim.events import Kind, Sink
 from sim.request import Request, Sequence, SequenceGroup
-
-RESERVATIONS: dict[str, Callable[[Request, int], int]] = {
-    "max": lambda request, max_len: max_len,
-    "pow2": lambda request, max_len: min(request.prompt + next_pow2(request.output), max_len),
-    "oracle": lambda request, max_len: request.final_tokens,
-}
 
 
 class ContiguousAllocator:

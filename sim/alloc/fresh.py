@@ -23,23 +23,17 @@ class FreshBlocks(Protocol):
         ...
 
 
-class FreshStack:
+class FreshStack(list[int]):
     """Last in, first out: any block is as good as any other."""
 
     def __init__(self, num_blocks: int) -> None:
-        self._blocks = list(range(num_blocks - 1, -1, -1))
-
-    def __len__(self) -> int:
-        return len(self._blocks)
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._blocks)
+        super().__init__(range(num_blocks - 1, -1, -1))
 
     def take(self, count: int, place: int, after: int | None) -> list[int]:
-        kept = len(self._blocks) - count
-        taken = self._blocks[kept:][::-1]
-        del self._blocks[kept:]
+        kept = len(self) - count
+        taken = self[kept:][::-1]
+        del self[kept:]
         return taken
 
     def put(self, block: int) -> None:
-        self._blocks.append(block)
+        self.append(block)

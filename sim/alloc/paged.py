@@ -11,12 +11,13 @@ Blocks whose every token is dropped (`sim.horizon`) are given back and leave a h
 from collections.abc import Iterable
 
 from sim.alloc.announce import Announcer
+from sim.alloc.block_tables import BlockTables
 from sim.alloc.blocks import BlockPool
 from sim.alloc.needs import BlockNeeds
-from sim.alloc.protocol import GRANTED, Granted, Short, Traffic, Usage
+from sim.alloc.protocol import GRANTED, Granted, Short, Usage
 from sim.alloc.runs import FreshRuns
 from sim.alloc.swap import SwapSpace, mirror, written_tables
-from sim.alloc.tables import ENTRY_BYTES, TableShape
+from sim.alloc.tables import TableShape
 from sim.alloc.usage import paged_usage
 from sim.cache import PrefixCache, PrefixIndex
 from sim.events import Kind, Sink
@@ -25,7 +26,7 @@ from sim.request import Request, Sequence, SequenceGroup
 from sim.tables import HOLE, real, unique
 
 
-class PagedAllocator:
+class PagedAllocator(BlockTables):
     """Holds `ceil(tokens / block_size)` blocks for each sequence, wherever they are.
 
     With `run_blocks` above 1 this is `mixed`: so many blocks in order make up a large one (`sim.alloc.runs`).
@@ -48,20 +49,16 @@ class PagedAllocator:
         run_blocks: int = 1,
         table_shape: TableShape | None = None,
     ) -> None:
-        self.block_size = block_size
+        fresh = FreshRuns(num_blocks, run_blocks) if run_blocks > 1 else None
+        pool = BlockPool(num_blocks, cache, eviction, fresh)
+        super().__init__(pool, block_size, Announcer(log, cache), table_shape)
         self.num_slots = num_blocks * block_size
         self.num_watermark_blocks = int(watermark * num_blocks)
-        fresh = FreshRuns(num_blocks, run_blocks) if run_blocks > 1 else None
-        self.device = BlockPool(num_blocks, cache, eviction, fresh)
         self.host = SwapSpace(num_host_blocks)
-        self.tables: dict[Sequence, list[int]] = {}
-        self.traffic = Traffic()
         self.horizon = horizon or KeepAll()
         self._needs = BlockNeeds(block_size, self.horizon, max_chunk)
         window = self.horizon if isinstance(self.horizon, SlidingWindow) else None
         self._prefixes = PrefixIndex(cache, block_size, window)
-        self._say = Announcer(log, cache)
-        self._table_shape = table_shape
 
     @property
     def num_free_slots(self) -> int:
@@ -92,12 +89,13 @@ class PagedAllocator:
         self._use_hits(first, hits)
         if others:  # preempted after its fork: it comes back whole
             num_tokens = first.num_pending
-        self._extend(first, num_tokens, f"{num_tokens} tokens")
+        self._furnish(first, self._num_missing(first, num_tokens), num_tokens)
         for sequence in others:
             shared = self.tables[first][: self._needs.prompt_blocks(group.request)]
             sequence.stored = len(shared) * self.block_size
             self._continue_from(first, sequence, self._needs.readable(sequence, shared))
-            self._extend(sequence, sequence.num_pending, f"{sequence.num_pending} tokens")
+            num_tokens = sequence.num_pending
+            self._furnish(sequence, self._num_missing(sequence, num_tokens), num_tokens)
         return GRANTED
 
     def _hits(self, group: SequenceGroup) -> list[int]:
@@ -117,6 +115,11 @@ class PagedAllocator:
         if hits:
             self._say.hit(sequence, hits)
 
+    def _num_missing(self, sequence: Sequence, num_tokens: int) -> int:
+        """Blocks that `num_tokens` more than the stored ones take, beyond those in the table."""
+        needed = self._needs.blocks_for(sequence.stored + num_tokens)
+        return max(0, needed - len(self.tables[sequence]))
+
     # Growth, forks and copies
 
     def grow(self, sequence: Sequence, num_tokens: int) -> Granted | Short:
@@ -126,16 +129,31 @@ class PagedAllocator:
         place, offset = divmod(sequence.stored, self.block_size)
         is_shared = offset > 0 and self.device.num_refs[table[place]] > 1
         must_copy = is_shared and self._needs.may_diverge(sequence)
-        needed = max(0, self._needs.blocks_for(sequence.stored + num_tokens) - len(table)) + must_copy
+        needed = self._num_missing(sequence, num_tokens) + must_copy
         if needed > self.device.num_free:
             return Short(needed, self.device.num_free)
         if must_copy:
             self._copy_on_write(sequence, place, offset)
-        why = f"{sequence.stored} + {num_tokens} tokens do not fit {len(table)} blocks"
-        self._extend(sequence, num_tokens, why)
+        if blocks := self._extend(sequence, self._num_missing(sequence, num_tokens)):
+            num_held = len(table) - len(blocks)
+            left = self.device.num_free
+            self._say.growth(sequence, num_held, num_tokens, blocks, self.block_size, left)
         num_verified = min(sequence.stored + num_tokens, sequence.num_known)  # the rest are drafts
         self._prefixes.remember(sequence, table, num_verified)
         return GRANTED
+
+    def grow_full(self, sequences: list[Sequence]) -> int:
+        """`grow(sequence, 1)` for each in order, while there are blocks; how many got theirs.
+
+        For sequences of a pool without prefix cache whose own blocks are all full.
+        """
+        left = self.device.num_free
+        blocks, _ = self.device.take(min(len(sequences), left))
+        for sequence, block in zip(sequences, blocks, strict=False):
+            table, left = self.tables[sequence], left - 1
+            self._say.growth(sequence, len(table), 1, [block], self.block_size, left)
+            table.append(block)
+        return len(blocks)
 
     def settle(self, sequence: Sequence, before: int, *, was_prefilling: bool) -> None:
         table = self.tables[sequence]
@@ -169,23 +187,6 @@ class PagedAllocator:
         freed = self.device.drop(block for table in old for block in reversed(real(table)))
         if freed:
             self._say.abandon(group, freed)
-
-    def _continue_from(self, parent: Sequence, child: Sequence, blocks: list[int]) -> None:
-        for block in real(blocks):
-            self.device.share(block)
-        self.tables[child] = blocks
-        self._say.fork(parent, child, blocks)
-
-    def _copy_on_write(self, sequence: Sequence, place: int, num_tokens: int) -> None:
-        table = self.tables[sequence]
-        source = table[place]
-        num_owners = self.device.num_refs[source]
-        destination = self._take(sequence, 1, place)[0]
-        self.device.drop([source])
-        table[place] = destination
-        self.traffic.copies += 1
-        self.traffic.copied_tokens += num_tokens
-        self._say.copy(sequence, place, source, destination, num_tokens, num_owners)
 
     # Giving memory back
 
@@ -226,11 +227,6 @@ class PagedAllocator:
             assert isinstance(answer, Granted), "the need was counted above"
         return GRANTED
 
-    def table_bytes(self) -> int:
-        if self._table_shape is None:  # rows that are as long as they are used
-            return ENTRY_BYTES * sum(len(table) for table in self.tables.values())
-        return self._table_shape.bytes_of(self.tables.values())
-
     def usage(self, groups: Iterable[SequenceGroup]) -> Usage:
         return paged_usage(
             self.tables, groups, self.block_size, self.horizon, has_shared=self.device.num_shared > 0
@@ -242,19 +238,3 @@ class PagedAllocator:
     def check(self) -> None:
         self.device.check(self.tables.values())
         self.host.pool.check(self.host.tables.values())
-
-    def _extend(self, sequence: Sequence, num_tokens: int, why: str) -> None:
-        """Room for `num_tokens` more than the stored ones, which must be there."""
-        table = self.tables[sequence]
-        if count := max(0, self._needs.blocks_for(sequence.stored + num_tokens) - len(table)):
-            blocks = self._take(sequence, count, len(table))
-            table.extend(blocks)
-            size, left = self.block_size, self.device.num_free
-            self._say.alloc(sequence, blocks, f"{why}: {count} blocks of {size}, {left} left free")
-
-    def _take(self, sequence: Sequence, count: int, place: int) -> list[int]:
-        after = self.tables[sequence][place - 1] if place else None
-        blocks, evicted = self.device.take(count, place, after)
-        if evicted:
-            self._say.evict(sequence, evicted, self.device.why_evicted)
-        return blocks

@@ -35,6 +35,10 @@ class Usage:
     blocks: int = 0  # different blocks in all tables; 0 where there are none
     table_entries: int = 0  # blocks in all tables, shared ones as often as they stand there
 
+    def __add__(self, other: "Usage") -> "Usage":
+        """Of both together, if they share nothing."""
+        return Usage(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
+
 
 @dataclass(slots=True)
 class Traffic:

@@ -10,7 +10,7 @@ blocks can make up a large one (`sim.alloc.runs`) a leaf is as long as such a ru
 names a large block itself, so that it needs no leaf.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from sim.alloc.runs import is_large
@@ -32,10 +32,10 @@ class TableShape:
         """Entries of a leaf."""
         return self.run_blocks if self.run_blocks > 1 else LEAF_ENTRIES
 
-    def bytes_of(self, tables: Iterable[list[int]]) -> int:
+    def bytes_of(self, tables: Collection[list[int]]) -> int:
         """Bytes of the tables that exist now."""
         if not self.is_two_level:
-            return ENTRY_BYTES * self.max_blocks * sum(1 for _ in tables)
+            return ENTRY_BYTES * self.max_blocks * len(tables)
         directory = -(-self.max_blocks // self.leaf_entries)
         return ENTRY_BYTES * sum(directory + self.leaf_entries * self._num_leaves(table) for table in tables)
 

@@ -32,19 +32,19 @@ class LoanStack(FreshStack):
 
     def take_last(self, count: int) -> list[int]:
         """Takes out the `count` blocks that would be used last."""
-        taken = self._blocks[:count]
-        del self._blocks[:count]
+        taken = self[:count]
+        del self[:count]
         return taken
 
     def put_last(self, blocks: list[int]) -> None:
         """More blocks, to be used last."""
-        self._blocks[:0] = blocks
+        self[:0] = blocks
 
     def take_all(self, wanted: set[int]) -> list[int]:
         """Takes out those of `wanted` that are free."""
-        taken = [block for block in self._blocks if block in wanted]
+        taken = [block for block in self if block in wanted]
         if taken:
-            self._blocks = [block for block in self._blocks if block not in wanted]
+            self[:] = [block for block in self if block not in wanted]
         return taken
 
 

@@ -7,7 +7,7 @@ from sim.fleet.lending import BorrowingAllocator, LinkExecutor, Market
 from sim.fleet.router import promised_tokens
 from sim.request import SequenceGroup
 from sim.scheduler import Scheduler
-from sim.serve import SimulatedExecutor
+from sim.serve import SimulatedExecutor, make_server
 from sim.server import Server
 from sim.timing import make_timing
 from sim.trace import Trace
@@ -19,16 +19,16 @@ class Replica:
     def __init__(
         self, index: int, trace: Trace, config: Config, log: Sink, market: Market | None, *, check: bool
     ) -> None:
-        rules = CohortScheduler if covers(trace, config) else Scheduler
         timing = make_timing(config)
         if market is None:
-            allocator = config.make_allocator(log)
-            executor = SimulatedExecutor(timing)
-        else:
+            rules = CohortScheduler if covers(trace, config) else Scheduler
+            self.server = make_server(trace, config, SimulatedExecutor(timing), log, rules, check=check)
+        else:  # whose blocks are not all its own: `sim.invariants` counts those of one pool
             allocator = BorrowingAllocator(config, log, index, market)
             executor = LinkExecutor(config, timing, allocator)
+            self.server = Server(config, executor, log, Scheduler(config, allocator, log), check=check)
         self.index = index
-        self.server = Server(config, executor, log, rules(config, allocator, log), check=check)
+        self.log = log
         self.load = 0  # `promised_tokens` of unfinished requests
         self._market = market
         self._new: list[SequenceGroup] = []

@@ -22,6 +22,7 @@ from sim.request import SequenceGroup
 from sim.run import Run
 from sim.server import OnStep
 from sim.trace import Trace
+from sim.veil import veiled
 
 
 @dataclass(kw_only=True)
@@ -77,9 +78,9 @@ def simulate_fleet(
         market.servers = [replica.server for replica in replicas]
     if on_step is not None:
         _report_steps(replicas, on_step)
-    _serve(
-        replicas, deque(map(SequenceGroup, trace.requests, range(len(trace)))), ROUTERS[fleet.router](config)
-    )
+    requests = map(veiled, trace.requests) if check else trace.requests
+    arriving = deque(map(SequenceGroup, requests, range(len(trace))))
+    _serve(replicas, arriving, ROUTERS[fleet.router](config))
     return FleetRun(
         trace=trace,
         config=config,
@@ -132,6 +133,6 @@ def _report_steps(replicas: list[Replica], on_step: OnStep) -> None:
 def _run_of(replica: Replica, trace: Trace) -> Run:
     server = replica.server
     requests = tuple(group.request for group in server.groups)
-    run = server.run(replace(trace, requests=requests), source="simulated", clock="modelled")
+    run = server.run(replace(trace, requests=requests), replica.log, source="simulated", clock="modelled")
     run.meta["replica"] = replica.index
     return run

@@ -19,9 +19,10 @@ class SlotBySlot:
         self.num_seen = 0
 
     def __call__(self, scheduler) -> dict[str, int]:
-        for event in scheduler._log.events[self.num_seen :]:
+        events = scheduler._log.log.events  # behind the auditor of `check=True`
+        for event in events[self.num_seen :]:
             self.memory.apply(event)
-        self.num_seen = len(scheduler._log.events)
+        self.num_seen = len(events)
         self.memory.check()
         allocator, live = scheduler.allocator, self.memory.live()
         classes: list[str] = ["free"] * allocator.num_slots
