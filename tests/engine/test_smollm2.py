@@ -58,9 +58,12 @@ def test_greedy_answers_equal_those_of_transformers_and_it_knows_the_capital_of_
         assert said == [token for token in rest if token not in text.end_ids]
 
 
+CHUNKED = {"chunked_prefill": True, "max_batch_tokens": 24}
+
+
 @pytest.mark.parametrize(
     "dials",
-    [{"allocator": "max", "max_len": 128}, {"pool_tokens": 80, "chunked_prefill": True, "max_batch_tokens": 24}],
+    [{"allocator": "max", "max_len": 128}, {"pool_tokens": 80, "block_size": 8, **CHUNKED}],
     ids=["contiguous", "chunked-and-preempted"],
 )
 def test_the_real_model_says_the_same_whatever_manages_memory(dials: dict[str, Any]) -> None:
