@@ -1,6 +1,6 @@
 """The contiguous KV arena: one range of slots per sequence, as servers reserved it before paging.
 
-    storage [num_layers, 2, num_slots, HKV, D]
+    storage [num_layers, 2, num_slots, HKV, D]      D + 4 where quantized, see engine.quantized
     ranges  int64 [max_rows, 3]: start, end of what was asked for, end of what is held
 
 Rows of `ranges` that belong to nobody are EMPTY. Ranges may grow in place, move (with `grow` and `slab`,
@@ -15,6 +15,7 @@ from torch import Tensor
 from engine.attend import ContiguousAttend, Reading
 from engine.flat import FlatBatch
 from engine.holdings import Holdings
+from engine.quantized import WideContiguousAttend, vector_bytes
 from engine.sentinel import bits_of, fill, new_pool, scan_vectors
 from engine.snapshot import EMPTY, RangeRows
 from sim.events import Event
@@ -36,7 +37,8 @@ class ContiguousArena:
         fills_rounding: bool = False,
     ) -> None:
         """`fills_rounding`: a sequence goes on into what its placement rounded up (`grow`, `slab`)."""
-        shape = (spec.num_layers, 2, num_slots, spec.num_kv_heads, spec.head_dim)
+        vector = vector_bytes(spec.head_dim, dtype)
+        shape = (spec.num_layers, 2, num_slots, spec.num_kv_heads, vector)
         self.num_slots = num_slots
         self.dtype = dtype
         self.device = device
@@ -128,7 +130,8 @@ class ContiguousArena:
 
     def bind(self, batch: FlatBatch, reading: Reading) -> ContiguousAttend:
         """The arena as one step's attention sees it."""
-        return ContiguousAttend(self, batch, reading, self.ranges)
+        attend = WideContiguousAttend if self.dtype.itemsize == 1 else ContiguousAttend
+        return attend(self, batch, reading, self.ranges)
 
     # What the probe sees.
 

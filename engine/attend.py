@@ -59,9 +59,10 @@ class StepAttend(ABC):
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         """Stores `key` and `value` [T, HKV, D], then attends `query` [T, H, D]; gives [T, H, D]."""
-        model_dtype, query = query.dtype, query.to(self.cache.dtype)
-        self.store(layer, key.to(self.cache.dtype), value.to(self.cache.dtype))
-        keys, values = self.cache.keys(layer), self.cache.values(layer)
+        model_dtype = query.dtype
+        self.store(layer, key, value)
+        keys, values = self.read(layer, model_dtype)
+        query = query.to(keys.dtype)
         out, n = torch.empty_like(query), self.batch.num_decodes
         if n > 0:
             self.decode(keys, values, query[:n], out[:n])
@@ -71,7 +72,12 @@ class StepAttend(ABC):
 
     def store(self, layer: int, key: Tensor, value: Tensor) -> None:
         """Writes the keys and values of all tokens of the step."""
-        write_kv(key, value, self.cache.keys(layer), self.cache.values(layer), self.slots)
+        dtype = self.cache.dtype
+        write_kv(key.to(dtype), value.to(dtype), self.cache.keys(layer), self.cache.values(layer), self.slots)
+
+    def read(self, layer: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """The keys and values that kernels read: the cache itself, or numbers of `dtype` for its codes."""
+        return self.cache.keys(layer), self.cache.values(layer)
 
     @abstractmethod
     def decode(self, keys: Tensor, values: Tensor, query: Tensor, out: Tensor) -> None:
@@ -88,30 +94,30 @@ class PagedAttend(StepAttend):
     def __init__(
         self, cache: Cache, batch: FlatBatch, reading: Reading, tables: Tensor, block_size: int
     ) -> None:
-        self._tables = tables[batch.rows]  # int32 [S, max_blocks]
-        blocks = self._tables[batch.sequence_of, batch.positions // block_size].long()
+        self.tables = tables[batch.rows]  # int32 [S, max_blocks]
+        blocks = self.tables[batch.sequence_of, batch.positions // block_size].long()
         super().__init__(cache, batch, reading, blocks * block_size + batch.positions % block_size)
 
     def decode(self, keys: Tensor, values: Tensor, query: Tensor, out: Tensor) -> None:
         n, lengths = self.batch.num_decodes, self.batch.seq_lens
-        paged_attention(query, keys, values, self._tables[:n], lengths[:n], out=out, **self.options)
+        paged_attention(query, keys, values, self.tables[:n], lengths[:n], out=out, **self.options)
 
     def prefill(self, keys: Tensor, values: Tensor, query: Tensor, out: Tensor) -> None:
         n, lengths, loc = self.batch.num_decodes, self.batch.seq_lens, self.batch.prefill_starts
-        paged_prefill(query, keys, values, self._tables[n:], lengths[n:], loc, out=out, **self.options)
+        paged_prefill(query, keys, values, self.tables[n:], lengths[n:], loc, out=out, **self.options)
 
 
 class ContiguousAttend(StepAttend):
     """Writes and reads ranges; `ranges` is int64 [max_rows, 3] and has each start in its first column."""
 
     def __init__(self, cache: Cache, batch: FlatBatch, reading: Reading, ranges: Tensor) -> None:
-        self._starts = ranges[batch.rows, 0]  # int64 [S]
-        super().__init__(cache, batch, reading, self._starts[batch.sequence_of] + batch.positions)
+        self.starts = ranges[batch.rows, 0]  # int64 [S]
+        super().__init__(cache, batch, reading, self.starts[batch.sequence_of] + batch.positions)
 
     def decode(self, keys: Tensor, values: Tensor, query: Tensor, out: Tensor) -> None:
         n, lengths = self.batch.num_decodes, self.batch.seq_lens
-        contiguous_attention(query, keys, values, self._starts[:n], lengths[:n], out=out, **self.options)
+        contiguous_attention(query, keys, values, self.starts[:n], lengths[:n], out=out, **self.options)
 
     def prefill(self, keys: Tensor, values: Tensor, query: Tensor, out: Tensor) -> None:
         n, lengths, loc = self.batch.num_decodes, self.batch.seq_lens, self.batch.prefill_starts
-        contiguous_prefill(query, keys, values, self._starts[n:], lengths[n:], loc, out=out, **self.options)
+        contiguous_prefill(query, keys, values, self.starts[n:], lengths[n:], loc, out=out, **self.options)

@@ -3,7 +3,7 @@
 Physical layout, block-major, so that one block is one contiguous run across all layers and a swap or
 a copy moves it in one piece:
 
-    storage [num_blocks, num_layers, 2, block_size, HKV, D]
+    storage [num_blocks, num_layers, 2, block_size, HKV, D]      D + 4 where quantized, see engine.quantized
     keys(layer), values(layer)  are views [num_blocks, block_size, HKV, D], whose blocks lie far apart
 
 `paged` and `mixed` have blocks. `virtual` has pages in their place: where vAttention lets the GPU's page
@@ -21,6 +21,7 @@ from engine.attend import PagedAttend, Reading
 from engine.blockwork import BlockWork
 from engine.flat import FlatBatch
 from engine.holdings import Holdings
+from engine.quantized import WidePagedAttend, vector_bytes
 from engine.rows import TableRows
 from engine.sentinel import new_pool, scan_vectors
 from engine.snapshot import EMPTY, BlockRows
@@ -47,7 +48,8 @@ class PagedPool:
         is_rounded_up: bool = False,
     ) -> None:
         """`is_rounded_up`: nobody asks for the blocks, so that what they leave empty for good is rounding."""
-        block_shape = (spec.num_layers, 2, block_size, spec.num_kv_heads, spec.head_dim)
+        vector = vector_bytes(spec.head_dim, dtype)
+        block_shape = (spec.num_layers, 2, block_size, spec.num_kv_heads, vector)
         self.block_size = block_size
         self.num_slots = num_blocks * block_size
         self.dtype = dtype
@@ -165,7 +167,8 @@ class PagedPool:
 
     def bind(self, batch: FlatBatch, reading: Reading) -> PagedAttend:
         """The pool as one step's attention sees it."""
-        return PagedAttend(self, batch, reading, self.table.tensor, self.block_size)
+        attend = WidePagedAttend if self.dtype.itemsize == 1 else PagedAttend
+        return attend(self, batch, reading, self.table.tensor, self.block_size)
 
     # What the probe sees.
 

@@ -3,7 +3,7 @@
 The codes are *signaling* NaNs. Any arithmetic on one, and any conversion between floating types,
 turns it into a quiet NaN with other bits, so no kernel can compute these bits; only a fill or a plain
 copy puts them into memory. Compared as integers, an ordinary NaN that a kernel does produce is not
-mistaken for them: it counts as written.
+mistaken for them: it counts as written. Quantized caches have no such NaN: a code is set aside for them.
 """
 
 import numpy as np
@@ -16,6 +16,8 @@ SENTINELS: dict[torch.dtype, tuple[torch.dtype, int]] = {
     torch.float32: (torch.int32, 0x7FA5A5A5),
     torch.bfloat16: (torch.int16, 0x7FA5),
     torch.float16: (torch.int16, 0x7D5A),
+    torch.float8_e4m3fn: (torch.int8, -1),  # NaN with its sign set; conversions saturate and set no sign
+    torch.int8: (torch.int8, -128),  # the one code that `write_kv` never uses
 }
 
 

@@ -11,12 +11,13 @@ from engine.executor import Pool
 from engine.facts import available_bytes
 from engine.model import LlamaModel
 from engine.pool import PagedPool
+from engine.quantized import QUANTIZED
 from engine.threads import SMALL_MODEL_BYTES
 from sim.alloc import RANGED
 from sim.config import Config
 from sim.errors import InputError, unknown_name
 
-KV_DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+KV_DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, **QUANTIZED}
 
 
 def pick_device(name: str) -> torch.device:
@@ -45,9 +46,14 @@ def refuse_backend(backend: str, device: torch.device) -> None:
 
 
 def model_dtype(config: Config, device: torch.device) -> torch.dtype:
-    """On a GPU weights and activations have the cache's dtype. On a CPU they are float32, which is faster
-    there and keeps greedy tokens apart from rounding; only the cache is narrow."""
-    return KV_DTYPES[config.kv_dtype] if device.type == "cuda" else torch.float32
+    """On a GPU weights and activations have the cache's dtype, or bf16 if that is quantized.
+
+    On a CPU they are float32, which is faster there and keeps greedy tokens apart from rounding; only the
+    cache is narrow.
+    """
+    if device.type != "cuda":
+        return torch.float32
+    return torch.bfloat16 if config.kv_dtype in QUANTIZED else KV_DTYPES[config.kv_dtype]
 
 
 def make_model(config: Config, device: torch.device) -> LlamaModel:
@@ -93,10 +99,6 @@ def refuse_impossible(config: Config, device: torch.device) -> None:
         raise InputError(
             f"model {spec.name}: the engine runs the Llama architecture, and OPT has learned positions, "
             "biases and no gated MLP; use --model tiny (any machine) or llama-2-7b (a GPU)"
-        )
-    if config.kv_dtype not in KV_DTYPES:
-        raise InputError(
-            f"kv dtype {config.kv_dtype}: the engine stores {', '.join(KV_DTYPES)}; simulate it instead"
         )
     if config.keep_recent is not None:
         raise InputError(

@@ -82,8 +82,6 @@ def test_a_rejected_request_emits_nothing_and_the_rest_is_served() -> None:
             {"model": "llama-2-70b", "kv_dtype": "fp16"},
             "llama-2-70b on cpu: its weights take .* GiB.*--model tiny",
         ),
-        ({"kv_dtype": "int8"}, "kv dtype int8: the engine stores fp32, bf16, fp16"),
-        ({"kv_dtype": "fp8"}, "kv dtype fp8: the engine stores"),
         (
             {"keep_recent": 4, "keep_heavy": 2},
             "--keep-recent 4: the simulator draws at random which tokens are heavy.*simulate it instead",

@@ -123,7 +123,8 @@ def test_a_draft_that_the_model_does_not_say_stops_the_run(monkeypatch: pytest.M
 def random_server(random: Random, kind: str) -> tuple[Trace, Config]:
     """Everything mixed: groups, prefixes, windows, drafts, swaps, chunks, and every allocator."""
     if kind not in ("paged", "paged with drafts"):
-        config = replace(random_config(random, kind), kv_dtype="fp32", timing="unit")
+        kv_dtype = random.choice(("fp32", "int8", "fp8"))
+        config = replace(random_config(random, kind), kv_dtype=kv_dtype, timing="unit")
         return random_trace(random), config
     dials = random_paged_dials(random, model="tiny", kv_dtype="fp32")
     if random.random() < 0.4:
