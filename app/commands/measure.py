@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from app.help import SectionedCommand
 from app.options import config_options, make_configs, output_options, take_trace, trace_options
 from app.output import Output, each_step, progress
 from engine.measure import MeasuredRun
@@ -30,7 +31,7 @@ def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-@click.command(short_help="execute a trace with real tensors and measure its memory")
+@click.command(cls=SectionedCommand, short_help="execute a trace with real tensors and measure its memory")
 @trace_options
 @click.option(
     "--allocator",

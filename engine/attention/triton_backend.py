@@ -10,17 +10,18 @@ from engine.attention.checks import require
 from engine.attention.features import Features
 from engine.attention.kv import KV, PagedKV
 from engine.attention.triton_config import (
-    CONTIGUOUS_STAGES,
     DECODE,
     MAX_DECODE_ROWS,
-    PREFILL,
-    chunk_tokens,
+    decode_launch,
     factor_dtype,
+    max_chunks,
+    min_chunk_tokens,
     power_of_two,
+    prefill_launch,
 )
 from engine.attention.triton_copy import copy
 from engine.attention.triton_decode import decode_kernel
-from engine.attention.triton_device import IS_INTERPRETED, check_device
+from engine.attention.triton_device import IS_INTERPRETED, check_device, converts_e4m3
 from engine.attention.triton_prefill import prefill_kernel
 from engine.attention.triton_reduce import reduce_kernel
 from engine.attention.triton_swap import swap
@@ -40,31 +41,34 @@ def decode(query: Tensor, kv: KV, seq_lens: Tensor, features: Features, out: Ten
         return
     group = num_heads // kv.num_kv_heads
     factors = factor_dtype(query.dtype, kv.keys.dtype, interpreted=IS_INTERPRETED)
-    launch = DECODE[factors.itemsize, padded(head_dim)]
+    launch = decode_launch(factors.itemsize, padded(head_dim), is_paged=isinstance(kv, PagedKV))
     block_m = min(max(power_of_two(group), launch.rows), MAX_DECODE_ROWS)
-    chunk = chunk_tokens(group)
-    num_chunks = max(-(-longest(kv, seq_lens) // chunk), 1)
+    cut = (-(-min_chunk_tokens(group) // launch.tile), max_chunks(kv.num_kv_heads))
+    num_chunks = count_chunks(kv, features, launch.tile, *cut)
     result, seq_lens = writable(out), seq_lens.contiguous()
-    # With one chunk the first kernel writes the result; with more, averages for the second.
     is_direct = num_chunks == 1
-    lse = query.new_empty((num_seqs, num_chunks, num_heads), dtype=torch.float32)
-    partial = result if is_direct else query.new_empty((*lse.shape, head_dim), dtype=torch.float32)
+    lse = query.new_empty((num_seqs, 0 if is_direct else num_chunks, num_heads), dtype=torch.float32)
+    partial = lse.new_empty((*lse.shape, head_dim))
     grid = (num_seqs * num_chunks, kv.num_kv_heads * -(-group // block_m))
-    arguments = pointers(query, kv, seq_lens) + feature_pointers(query, features) + (partial, lse)
-    arguments += (*strides(query, kv, result), num_chunks, chunk, *feature_numbers(features))
-    constants = {
-        "NUM_KV_HEADS": kv.num_kv_heads,
-        "BLOCK_M": block_m,
-        "TILE": launch.tile,
-        "DIRECT": is_direct,
-    }
-    constants |= shared_constants(kv, features, group, factors)
+    arguments = pointers(query, kv, seq_lens, factors) + feature_pointers(query, features)
+    arguments += (
+        result,
+        partial,
+        lse,
+        *strides(query, kv, result),
+        num_chunks,
+        *cut,
+        *feature_numbers(features),
+    )
+    constants = {"NUM_KV_HEADS": kv.num_kv_heads, "BLOCK_M": block_m, "TILE": launch.tile}
+    constants |= {"DIRECT": is_direct} | shared_constants(kv, features, group, factors)
     kernel: Any = decode_kernel
-    stages = launch.num_stages if isinstance(kv, PagedKV) else CONTIGUOUS_STAGES
-    kernel[grid](*arguments, **constants, num_warps=launch.num_warps, num_stages=stages)
+    kernel[grid](*arguments, **constants, num_warps=launch.num_warps, num_stages=launch.num_stages)
     if not is_direct:
-        arguments = (partial, lse, seq_lens, result, result.stride(0), result.stride(1), num_chunks, chunk)
+        arguments = (partial, lse, seq_lens, result, result.stride(0), result.stride(1), num_chunks, *cut)
+        arguments += feature_numbers(features)[2:]
         constants = {"NUM_HEADS": num_heads, "HEAD_DIM": head_dim, "BLOCK_D": padded(head_dim)}
+        constants |= {"KEY_TILE": launch.tile, "HAS_WINDOW": features.window is not None}
         kernel = reduce_kernel
         kernel[num_seqs, num_heads](*arguments, **constants, TILE=REDUCE_TILE)
     finish(result, out)
@@ -80,11 +84,11 @@ def prefill(
         return
     group = num_heads // kv.num_kv_heads
     factors = factor_dtype(query.dtype, kv.keys.dtype, interpreted=IS_INTERPRETED)
-    launch = PREFILL[factors.itemsize, padded(head_dim)]
+    launch = prefill_launch(factors.itemsize, padded(head_dim), is_paged=isinstance(kv, PagedKV))
     block_m = max(launch.rows, power_of_two(group))
     result = writable(out)
     grid = (num_tokens // (block_m // group) + kv.num_seqs, kv.num_kv_heads)
-    arguments = (*pointers(query, kv, seq_lens), query_start_loc.contiguous())
+    arguments = (*pointers(query, kv, seq_lens, factors), query_start_loc.contiguous())
     arguments += (*feature_pointers(query, features), result)
     arguments += (*strides(query, kv, result), kv.num_seqs, *feature_numbers(features))
     constants = {"BLOCK_M": block_m, "TILE": launch.tile}
@@ -111,14 +115,28 @@ def padded(head_dim: int) -> int:
     return max(power_of_two(head_dim), 16)
 
 
-def longest(kv: KV, seq_lens: Tensor) -> int:
-    """A bound on seq_lens: from the width of the table, which costs nothing; an arena has to be asked."""
-    return kv.max_tokens if isinstance(kv, PagedKV) else int(seq_lens.max())
+def count_chunks(kv: KV, features: Features, tile: int, min_tiles: int, most: int) -> int:
+    """A bound on the chunks of any sequence of the batch, without a look at the lengths, which would stop
+    the stream: from the width of the table or arena, and the window."""
+    num_tiles = -(-kv.max_tokens // tile)
+    if features.window is not None:
+        num_tiles = min(num_tiles, -(-features.window // tile) + 1 + -(-features.sinks // tile))
+    return max(min(-(-num_tiles // min_tiles), most), 1)
 
 
-def pointers(query: Tensor, kv: KV, seq_lens: Tensor) -> tuple[Any, ...]:
+def pointers(query: Tensor, kv: KV, seq_lens: Tensor, factors: torch.dtype) -> tuple[Any, ...]:
     """The first arguments of both kernels."""
-    return query.contiguous(), kv.keys, kv.values, kv.table, seq_lens.contiguous()
+    keys, values = kv.keys, kv.values
+    if decoder(keys.dtype, factors) == "e4m3":  # by its bits
+        keys, values = keys.view(torch.uint8), values.view(torch.uint8)
+    return query.contiguous(), keys, values, kv.table, seq_lens.contiguous()
+
+
+def decoder(cache_dtype: torch.dtype, factors: torch.dtype) -> str:
+    """Which 8-bit codes the kernel has to take apart itself; see `to_factor`."""
+    if cache_dtype == torch.float8_e4m3fn and not converts_e4m3():
+        return "e4m3"
+    return "int8" if cache_dtype == torch.int8 and factors == torch.float16 else ""
 
 
 def feature_pointers(query: Tensor, features: Features) -> tuple[Any, ...]:
@@ -153,6 +171,7 @@ def shared_constants(kv: KV, features: Features, group: int, factors: torch.dtyp
         "HAS_ALIBI": features.alibi_slopes is not None,
         "HAS_K_SCALE": features.k_scale is not None,
         "HAS_V_SCALE": features.v_scale is not None,
+        "DECODE": decoder(kv.keys.dtype, factors),
         "DOT": DOT[factors],
     }
 

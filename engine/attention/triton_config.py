@@ -1,14 +1,19 @@
-"""How large a tile each Triton kernel takes, and with how many warps and pipeline stages.
+"""How large a tile each attention kernel takes, and with how many warps and pipeline stages.
+
+A table, not a search at run time: searching would stop a server at its first request of a new shape, and a
+CUDA graph would freeze whatever it found. What each entry becomes is in bench/results/compile.json: nothing
+spills, and decode leaves room for a second program on each multiprocessor.
 
 Decode stages are odd: loads whose address comes from a loaded block id are pipelined in
-(num_stages - 2) / 2 buffers, rounded up, so 5 gives two and 4 no more than 3 does. Kept small enough
-that two or three programs share a multiprocessor (16-bit elements, head_dim 128: 72 KiB of its 228).
-Tiles with float32 factors are small, with 8 warps: larger ones spill.
+(num_stages - 2) / 2 buffers, rounded up, so 5 gives two and 4 no more than 3 does. Without block ids, in a
+contiguous arena, 3 gives two.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
+
+from engine.attention.triton_device import generation
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +26,9 @@ class Launch:
     num_stages: int
 
 
-#  bytes of a factor, padded head_dim -> launch
-DECODE = {
+Table = dict[tuple[int, int], Launch]  # bytes of a factor, padded head_dim
+
+DECODE: Table = {
     (2, 16): Launch(16, 128, 4, 5),
     (2, 32): Launch(16, 128, 4, 5),
     (2, 64): Launch(16, 128, 4, 5),
@@ -35,7 +41,7 @@ DECODE = {
     (4, 256): Launch(16, 16, 8, 3),
 }
 MAX_DECODE_ROWS = 64
-PREFILL = {
+PREFILL: Table = {
     (2, 16): Launch(128, 64, 8, 3),
     (2, 32): Launch(128, 64, 8, 3),
     (2, 64): Launch(128, 64, 8, 3),
@@ -47,26 +53,59 @@ PREFILL = {
     (4, 128): Launch(32, 16, 8, 3),
     (4, 256): Launch(32, 16, 8, 3),
 }
-CONTIGUOUS_STAGES = 3  # no block ids to wait for: two buffers already at 3
+# From sm_90 on, products of 64 rows and more read shared memory directly and leave registers to the sums.
+# There one program has a multiprocessor to itself, so there is room for two buffers.
+PREFILL_HOPPER = PREFILL | {
+    (2, 16): Launch(128, 64, 8, 5),
+    (2, 32): Launch(128, 64, 8, 5),
+    (2, 64): Launch(128, 64, 8, 5),
+    (2, 128): Launch(128, 64, 8, 5),
+    (2, 256): Launch(64, 32, 8, 5),
+}
+CONTIGUOUS_STAGES = 3
+AMD_STAGES = 2
+
 MIN_CHUNK = 256
+PROGRAMS_OF_ONE = 256  # of one long sequence: two for each of some 130 multiprocessors
 
 
-def chunk_tokens(group: int) -> int:
-    """Tokens per chunk: what a chunk writes for the second kernel stays below 1/32 of what it reads.
+def decode_launch(factor_bytes: int, block_d: int, *, is_paged: bool) -> Launch:
+    """For the GPU that is there."""
+    launch = DECODE[factor_bytes, block_d]
+    if generation() == "amd":
+        return replace(launch, num_stages=AMD_STAGES)
+    return launch if is_paged else replace(launch, num_stages=CONTIGUOUS_STAGES)
 
-    It depends on nothing in the batch, so a sequence is cut the same way in any company.
-    """
+
+def prefill_launch(factor_bytes: int, block_d: int, *, is_paged: bool) -> Launch:
+    """For the GPU that is there."""
+    launch = (PREFILL_HOPPER if generation() == "hopper" else PREFILL)[factor_bytes, block_d]
+    if generation() == "amd":
+        return replace(launch, num_stages=AMD_STAGES)
+    return launch if is_paged else replace(launch, num_stages=CONTIGUOUS_STAGES)
+
+
+def min_chunk_tokens(group: int) -> int:
+    """The smallest chunk: what it writes for the second kernel stays below 1/32 of what it reads."""
     return max(MIN_CHUNK, 64 * group)
+
+
+def max_chunks(num_kv_heads: int) -> int:
+    """Into how many a long sequence is cut at most. It depends on nothing in the batch."""
+    return min(max(PROGRAMS_OF_ONE // num_kv_heads, 16), 128)
 
 
 def factor_dtype(query_dtype: torch.dtype, cache_dtype: torch.dtype, *, interpreted: bool) -> torch.dtype:
     """The dtype of the factors of the matrix products.
 
-    Triton's interpreter computes wrongly in bfloat16 (triton issues 4972, 11584), but converts it well.
+    float8 becomes float16 without loss and in one instruction, bfloat16 in three. Triton's interpreter
+    computes wrongly in bfloat16 (triton issues 4972, 11584), but converts it well.
     """
-    if torch.float32 in (query_dtype, cache_dtype) or (interpreted and query_dtype == torch.bfloat16):
+    if torch.float32 in (query_dtype, cache_dtype):
         return torch.float32
-    return query_dtype
+    if cache_dtype in (torch.float8_e4m3fn, torch.float8_e5m2):
+        return torch.float16
+    return torch.float32 if interpreted and query_dtype == torch.bfloat16 else query_dtype
 
 
 def power_of_two(number: int) -> int:

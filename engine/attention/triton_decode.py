@@ -11,11 +11,14 @@ Here one program takes all query heads of a kv head, as the rows of one small ma
 chunk of the context:
 
     bytes read     2 * tokens * num_kv_heads * head_dim * itemsize      each key and value once
-    bytes written  2 * tokens / chunk * num_heads * (head_dim + 1) * 4  chunks of 256: 1/32 of that at group 4
+    bytes written  tokens / chunk * num_heads * (head_dim + 1) * 4      chunks of 256: 1/32 of that at group 4
                    and 2-byte elements; read again by the second kernel, `triton_reduce`
 
 The tile of keys that a program takes per round does not follow the block size: a tile's block ids are
 loaded as a vector, and each of its tokens has an address of its own.
+
+How a sequence is cut depends on its own length and nothing else in the batch, so that its result does not
+either: chunks of `min_tiles` tiles, larger ones where that would give more than `max_chunks`.
 """
 
 # pyright: reportGeneralTypeIssues=false
@@ -23,10 +26,23 @@ loaded as a vector, and each of its tokens has an address of its own.
 import triton
 import triton.language as tl
 
-from engine.attention.triton_tiles import find_slots, shape_scores, weigh
+from engine.attention.triton_tiles import attend_tile, count_tiles
 
 
-@triton.jit(do_not_specialize=["num_chunks", "chunk", "window", "sinks"])
+@triton.jit
+def cut(length, window, sinks, min_tiles, max_chunks, TILE: tl.constexpr, HAS_WINDOW: tl.constexpr):
+    """Of one sequence: first key in the window, sink tiles, where other tiles begin, tiles, tiles a chunk."""
+    low = 0
+    if HAS_WINDOW:
+        low = tl.maximum(length - window, 0)
+    sink_tiles, aligned, num_tiles = count_tiles(low, length, sinks, TILE, HAS_WINDOW)
+    return low, sink_tiles, aligned, num_tiles, tl.maximum(min_tiles, tl.cdiv(num_tiles, max_chunks))
+
+
+@triton.jit(
+    do_not_specialize=["table_seq", "num_chunks", "min_tiles", "max_chunks", "window", "sinks"],
+    do_not_specialize_on_alignment=["table", "seq_lens"],
+)
 def decode_kernel(
     query,  # [num_seqs, num_heads, head_dim]
     keys,  # element (block, slot, kv head, d) at block * k_block + slot * k_slot + kv head * k_head + d
@@ -36,10 +52,11 @@ def decode_kernel(
     slopes,  # float32 [num_heads], or nothing
     k_scale,  # float32 [num_kv_heads], or nothing
     v_scale,
-    out,  # [num_seqs, num_heads, head_dim]; unless DIRECT float32 [num_seqs, num_chunks, num_heads, head_dim]
+    out,  # [num_seqs, num_heads, head_dim]
+    partial,  # float32 [num_seqs, num_chunks, num_heads, head_dim]; nothing if DIRECT
     lse,  # float32 [num_seqs, num_chunks, num_heads]: log2 of the sum of 2**score; -inf if nothing was seen
     q_seq, q_head, k_block, k_slot, k_head, v_block, v_slot, v_head, table_seq, out_seq, out_head,
-    num_chunks, chunk, scale, softcap, window, sinks,
+    num_chunks, min_tiles, max_chunks, scale, softcap, window, sinks,
     NUM_KV_HEADS: tl.constexpr,
     GROUP: tl.constexpr,
     HEAD_DIM: tl.constexpr,
@@ -53,76 +70,63 @@ def decode_kernel(
     HAS_ALIBI: tl.constexpr,
     HAS_K_SCALE: tl.constexpr,
     HAS_V_SCALE: tl.constexpr,
-    DIRECT: tl.constexpr,  # there is one chunk: write the result itself
+    DIRECT: tl.constexpr,  # no sequence has more than one chunk
+    DECODE: tl.constexpr,  # see `to_factor`
     DOT: tl.constexpr,  # dtype of the factors of the products; their sums are float32
 ):  # fmt: skip
     """Program (sequence * num_chunks + chunk, kv head * row tiles + row tile)."""
     sequence = (tl.program_id(0) // num_chunks).to(tl.int64)
-    chunk_index = tl.program_id(0) % num_chunks
+    chunk = tl.program_id(0) % num_chunks
+    length = tl.load(seq_lens + sequence)
+    low, sink_tiles, aligned, num_tiles, tiles = cut(
+        length, window, sinks, min_tiles, max_chunks, TILE, HAS_WINDOW
+    )
+    first_tile = chunk * tiles
+    if (first_tile >= num_tiles) & (chunk > 0):  # chunk 0 of an empty sequence writes its zeros
+        return
     ROW_TILES: tl.constexpr = (GROUP + BLOCK_M - 1) // BLOCK_M
     kv_head = tl.program_id(1) // ROW_TILES
     in_group = (tl.program_id(1) % ROW_TILES) * BLOCK_M + tl.arange(0, BLOCK_M)
     is_row = in_group < GROUP
     head = kv_head * GROUP + in_group
     dims = tl.arange(0, BLOCK_D)
-    is_dim = dims < HEAD_DIM
-
-    # [start, stop) is this program's share of [0, length); of it, [0, sinks) and [low, length) are seen
-    length = tl.load(seq_lens + sequence)
-    start = chunk_index * chunk
-    stop = tl.minimum(start + chunk, length)
-    low = 0
-    if HAS_WINDOW:
-        low = tl.maximum(length - window, 0)
-        if start >= sinks:
-            start = tl.maximum(start, low // TILE * TILE)
-    if not DIRECT:  # noqa: SIM102  (a constant: with it, the test inside vanishes)
-        if start >= stop:  # past the end, where the second kernel does not look, or outside the window
-            row = (sequence * num_chunks + chunk_index) * (NUM_KV_HEADS * GROUP) + head
-            tl.store(lse + row, tl.full([BLOCK_M], float("-inf"), tl.float32), mask=is_row)
-            return
-
-    q = tl.load(
-        query + sequence * q_seq + head[:, None] * q_head + dims,
-        mask=is_row[:, None] & is_dim,
-        other=0.0,
-    ).to(DOT)
+    is_element = is_row[:, None] & (dims < HEAD_DIM)
+    q = tl.load(query + sequence * q_seq + head[:, None] * q_head + dims, mask=is_element, other=0.0).to(DOT)
     slope = tl.zeros([BLOCK_M], tl.float32)
     if HAS_ALIBI:
         slope = tl.load(slopes + head, mask=is_row, other=0.0)
     if HAS_K_SCALE:
         scale = scale * tl.load(k_scale + kv_head)
+    place = table + sequence * table_seq
+    if not PAGED:
+        place = tl.load(place)
 
     top = tl.full([BLOCK_M], float("-inf"), tl.float32)
     total = tl.zeros([BLOCK_M], tl.float32)
     sums = tl.zeros([BLOCK_M, BLOCK_D], tl.float32)
-    for first in range(start, stop, TILE):
+    for tile in range(first_tile, tl.minimum(first_tile + tiles, num_tiles)):
+        first = tile * TILE
+        if HAS_WINDOW:  # tiles of sinks, then those of the window
+            first = tl.where(tile < sink_tiles, first, aligned + (tile - sink_tiles) * TILE)
         positions = first + tl.arange(0, TILE)
-        is_seen = positions < stop
+        is_seen = positions < length
         if HAS_WINDOW:
             is_seen = is_seen & ((positions >= low) | (positions < sinks))
-        block, offset = find_slots(table + sequence * table_seq, positions, is_seen, BLOCK_SIZE, PAGED)
-        is_element = is_seen[:, None] & is_dim
-        k_at = block * k_block + offset * k_slot + kv_head * k_head
-        k = tl.load(keys + k_at[:, None] + dims, mask=is_element, other=0.0).to(DOT)
-        scores = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
-        distance = (positions - (length - 1))[None, :].to(tl.float32)
-        scores = shape_scores(scores, slope, distance, softcap, HAS_SOFTCAP, HAS_ALIBI)
-        scores = tl.where(is_seen[None, :], scores, float("-inf"))
-        weights, rescale, top, total = weigh(scores, top, total)
-        # values that nobody may see are not loaded: 0 * NaN is NaN, so a weight of 0 would not be enough
-        v_at = block * v_block + offset * v_slot + kv_head * v_head
-        v = tl.load(values + v_at[:, None] + dims, mask=is_element, other=0.0).to(DOT)
-        sums = sums * rescale[:, None] + tl.dot(weights.to(DOT), v, input_precision="ieee")
+        top, total, sums = attend_tile(
+            q, top, total, sums, keys, values, place, kv_head,
+            k_block, k_slot, k_head, v_block, v_slot, v_head,
+            positions, is_seen, is_seen[None, :], (positions - (length - 1))[None, :], slope, scale, softcap,
+            HEAD_DIM, BLOCK_D, BLOCK_SIZE, PAGED, HAS_SOFTCAP, HAS_ALIBI, DECODE, DOT, MASKED=True,
+        )  # fmt: skip
 
     safe_total = tl.where(total == 0.0, 1.0, total)
     result = sums / safe_total[:, None]
     if HAS_V_SCALE:
         result *= tl.load(v_scale + kv_head)
-    if DIRECT:
-        at = sequence * out_seq + head * out_head
+    if DIRECT or num_tiles <= tiles:  # the whole sequence: the second kernel leaves it alone
+        at = out + sequence * out_seq + head[:, None] * out_head + dims
+        tl.store(at, result.to(out.dtype.element_ty), mask=is_element)
     else:
-        row = (sequence * num_chunks + chunk_index) * (NUM_KV_HEADS * GROUP) + head
-        at = row * HEAD_DIM
+        row = (sequence * num_chunks + chunk) * (NUM_KV_HEADS * GROUP) + head
+        tl.store(partial + row[:, None] * HEAD_DIM + dims, result, mask=is_element)
         tl.store(lse + row, tl.where(total == 0.0, float("-inf"), top + tl.log2(safe_total)), mask=is_row)
-    tl.store(out + at[:, None] + dims, result.to(out.dtype.element_ty), mask=is_row[:, None] & is_dim)

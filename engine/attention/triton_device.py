@@ -37,12 +37,16 @@ def target() -> Any:
 
 
 @cache
-def is_amd() -> bool:
-    """Whether the GPU is AMD's."""
-    return not IS_INTERPRETED and target().backend == "hip"
+def generation() -> str:
+    """ "amd", "ampere" (NVIDIA before sm_90; the interpreter too) or "hopper" (sm_90 and later)."""
+    if IS_INTERPRETED:
+        return "ampere"
+    if target().backend == "hip":
+        return "amd"
+    return "hopper" if target().arch >= 90 else "ampere"
 
 
 @cache
 def converts_e4m3() -> bool:
     """Whether the GPU itself converts e4m3 as torch stores it."""
-    return not IS_INTERPRETED and not is_amd() and target().arch >= E4M3_FROM
+    return not IS_INTERPRETED and generation() != "amd" and target().arch >= E4M3_FROM

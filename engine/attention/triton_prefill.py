@@ -6,6 +6,11 @@ by BLOCK_M / group and the two matrix products become what counts.
 
 The grid must not depend on lengths that only the GPU knows. It has num_tokens // BLOCK_Q + num_seqs
 programs, enough for any split of the tokens among the sequences; each finds its sequence by bisection.
+They go from the last tile to the first: the later a query, the more keys it sees, and the longest work should
+not start last.
+
+Most tiles of keys are seen by every row, and a loop without masks takes those; a second one takes the
+tiles where the window of some row begins or its own position lies.
 """
 
 # pyright: reportGeneralTypeIssues=false
@@ -13,7 +18,7 @@ programs, enough for any split of the tokens among the sequences; each finds its
 import triton
 import triton.language as tl
 
-from engine.attention.triton_tiles import find_slots, shape_scores, weigh
+from engine.attention.triton_tiles import attend_tile, count_tiles
 
 
 @triton.jit
@@ -29,7 +34,10 @@ def find_sequence(query_start_loc, tile, num_seqs, BLOCK_Q: tl.constexpr):
     return low
 
 
-@triton.jit(do_not_specialize=["num_seqs", "window", "sinks"])
+@triton.jit(
+    do_not_specialize=["table_seq", "num_seqs", "window", "sinks"],
+    do_not_specialize_on_alignment=["table", "seq_lens", "query_start_loc"],
+)
 def prefill_kernel(
     query,  # [num_tokens, num_heads, head_dim]
     keys,
@@ -55,19 +63,23 @@ def prefill_kernel(
     HAS_ALIBI: tl.constexpr,
     HAS_K_SCALE: tl.constexpr,
     HAS_V_SCALE: tl.constexpr,
+    DECODE: tl.constexpr,
     DOT: tl.constexpr,
 ):  # fmt: skip
     """Program (tile of query tokens, kv head). Arguments without a comment are as in `decode_kernel`."""
     BLOCK_Q: tl.constexpr = BLOCK_M // GROUP
-    sequence = find_sequence(query_start_loc, tl.program_id(0), num_seqs, BLOCK_Q)
+    tile_index = tl.num_programs(0) - 1 - tl.program_id(0)
+    sequence = find_sequence(query_start_loc, tile_index, num_seqs, BLOCK_Q)
     start_row = tl.load(query_start_loc + sequence)
     num_queries = tl.load(query_start_loc + sequence + 1) - start_row
-    first_query = (tl.program_id(0) - (start_row // BLOCK_Q + sequence)) * BLOCK_Q
+    first_query = (tile_index - (start_row // BLOCK_Q + sequence)) * BLOCK_Q
     if first_query >= num_queries:
         return
     kv_head = tl.program_id(1)
     length = tl.load(seq_lens + sequence)
-    table_row = table + sequence.to(tl.int64) * table_seq
+    place = table + sequence.to(tl.int64) * table_seq
+    if not PAGED:
+        place = tl.load(place)
 
     rows = tl.arange(0, BLOCK_M)
     query_index = first_query + rows // GROUP
@@ -86,21 +98,38 @@ def prefill_kernel(
     if HAS_K_SCALE:
         scale = scale * tl.load(k_scale + kv_head)
 
-    # keys that some row of the tile sees: [0, sinks) and [low, stop); tiles of keys that hold one of them:
-    # the first `sink_tiles`, then those from `aligned` on
-    stop = tl.minimum(length - num_queries + first_query + BLOCK_Q, length)
+    # Keys that some row sees: [0, sinks) and [low, stop). Keys that every row sees: [full_low, full_high), in
+    # whole tiles. The tiles with a mask are the sinks', those before full_low, and those from full_high on.
+    first_position = length - num_queries + first_query
+    stop = tl.minimum(first_position + BLOCK_Q, length)
     low = 0
-    sink_tiles = 0
     if HAS_WINDOW:
-        low = tl.maximum(length - num_queries + first_query - window + 1, 0)
-        sink_tiles = tl.cdiv(tl.minimum(sinks, low // TILE * TILE), TILE)
-    aligned = low // TILE * TILE
+        low = tl.maximum(first_position - window + 1, 0)
+    sink_tiles, aligned, _ = count_tiles(low, stop, sinks, TILE, HAS_WINDOW)
+    full_high = tl.maximum((first_position + 1) // TILE * TILE, aligned)
+    full_low = aligned
+    if HAS_WINDOW:
+        full_low = tl.minimum(tl.cdiv(tl.maximum(stop - window, 0), TILE) * TILE, full_high)
+        full_low = tl.maximum(full_low, aligned)
+    front_tiles = sink_tiles + (full_low - aligned) // TILE
 
     top = tl.full([BLOCK_M], float("-inf"), tl.float32)
     total = tl.zeros([BLOCK_M], tl.float32)
     sums = tl.zeros([BLOCK_M, BLOCK_D], tl.float32)
-    for tile in range(sink_tiles + tl.cdiv(tl.maximum(stop - aligned, 0), TILE)):
-        first = tl.where(tile < sink_tiles, tile * TILE, aligned + (tile - sink_tiles) * TILE)
+    for first in range(full_low, full_high, TILE):
+        positions = first + tl.arange(0, TILE)
+        is_all = positions < stop  # not looked at
+        top, total, sums = attend_tile(
+            q, top, total, sums, keys, values, place, kv_head,
+            k_block, k_slot, k_head, v_block, v_slot, v_head,
+            positions, is_all, is_all[None, :], positions[None, :] - position[:, None], slope, scale, softcap,
+            HEAD_DIM, BLOCK_D, BLOCK_SIZE, PAGED, HAS_SOFTCAP, HAS_ALIBI, DECODE, DOT, MASKED=False,
+        )  # fmt: skip
+    for tile in range(front_tiles + tl.cdiv(tl.maximum(stop - full_high, 0), TILE)):
+        first = full_high + (tile - front_tiles) * TILE
+        if HAS_WINDOW:
+            front = tl.where(tile < sink_tiles, tile * TILE, aligned + (tile - sink_tiles) * TILE)
+            first = tl.where(tile < front_tiles, front, first)
         positions = first + tl.arange(0, TILE)
         is_read = positions < stop
         is_seen = positions[None, :] <= position[:, None]
@@ -108,18 +137,13 @@ def prefill_kernel(
             is_sink = positions < sinks
             is_read = is_read & ((positions >= low) | is_sink)
             is_seen = is_seen & ((positions[None, :] > position[:, None] - window) | is_sink[None, :])
-        block, offset = find_slots(table_row, positions, is_read, BLOCK_SIZE, PAGED)
-        is_element = is_read[:, None] & is_dim
-        k_at = block * k_block + offset * k_slot + kv_head * k_head
-        k = tl.load(keys + k_at[:, None] + dims, mask=is_element, other=0.0).to(DOT)
-        scores = tl.dot(q, tl.trans(k), input_precision="ieee") * scale
-        distance = (positions[None, :] - position[:, None]).to(tl.float32)
-        scores = shape_scores(scores, slope, distance, softcap, HAS_SOFTCAP, HAS_ALIBI)
-        scores = tl.where(is_seen & is_read[None, :], scores, float("-inf"))
-        weights, rescale, top, total = weigh(scores, top, total)
-        v_at = block * v_block + offset * v_slot + kv_head * v_head
-        v = tl.load(values + v_at[:, None] + dims, mask=is_element, other=0.0).to(DOT)
-        sums = sums * rescale[:, None] + tl.dot(weights.to(DOT), v, input_precision="ieee")
+        top, total, sums = attend_tile(
+            q, top, total, sums, keys, values, place, kv_head,
+            k_block, k_slot, k_head, v_block, v_slot, v_head,
+            positions, is_read, is_seen & is_read[None, :], positions[None, :] - position[:, None],
+            slope, scale, softcap,
+            HEAD_DIM, BLOCK_D, BLOCK_SIZE, PAGED, HAS_SOFTCAP, HAS_ALIBI, DECODE, DOT, MASKED=True,
+        )  # fmt: skip
 
     result = sums / tl.where(total == 0.0, 1.0, total)[:, None]
     if HAS_V_SCALE:

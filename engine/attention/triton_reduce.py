@@ -5,28 +5,41 @@ sum_c 2**(l_c - max) * a_c / sum_c 2**(l_c - max). Chunks are taken 16 at a time
 sequence itself has, so that the order of summation, and with it every bit, is the sequence's own.
 """
 
+# pyright: reportGeneralTypeIssues=false
+
 import triton
 import triton.language as tl
 
+from engine.attention.triton_decode import cut
 
-@triton.jit(do_not_specialize=["num_chunks", "chunk"])
+
+@triton.jit(
+    do_not_specialize=["num_chunks", "min_tiles", "max_chunks", "window", "sinks"],
+    do_not_specialize_on_alignment=["seq_lens"],
+)
 def reduce_kernel(
     partial,  # float32 [num_seqs, num_chunks, num_heads, head_dim]
     lse,  # float32 [num_seqs, num_chunks, num_heads]
     seq_lens,
     out,  # [num_seqs, num_heads, head_dim]
-    out_seq, out_head, num_chunks, chunk,
+    out_seq, out_head, num_chunks, min_tiles, max_chunks, window, sinks,
     NUM_HEADS: tl.constexpr,
     HEAD_DIM: tl.constexpr,
     BLOCK_D: tl.constexpr,
     TILE: tl.constexpr,
+    KEY_TILE: tl.constexpr,  # `decode_kernel`'s TILE
+    HAS_WINDOW: tl.constexpr,
 ):  # fmt: skip
     """Program (sequence, head)."""
     sequence = tl.program_id(0).to(tl.int64)
     head = tl.program_id(1)
     dims = tl.arange(0, BLOCK_D)
     is_dim = dims < HEAD_DIM
-    count = tl.cdiv(tl.load(seq_lens + sequence), chunk)
+    length = tl.load(seq_lens + sequence)
+    _, _, _, num_tiles, tiles = cut(length, window, sinks, min_tiles, max_chunks, KEY_TILE, HAS_WINDOW)
+    count = tl.cdiv(num_tiles, tiles)
+    if count <= 1:  # `decode_kernel` wrote the result itself
+        return
 
     top = tl.full([TILE], float("-inf"), tl.float32)
     for first in range(0, count, TILE):
@@ -34,6 +47,7 @@ def reduce_kernel(
         row = (sequence * num_chunks + chunks) * NUM_HEADS + head
         top = tl.maximum(top, tl.load(lse + row, mask=chunks < count, other=float("-inf")))
     highest = tl.max(top, 0)
+    base = tl.where(highest == float("-inf"), 0.0, highest)  # all weights were 0: -inf - -inf is NaN
 
     total = 0.0
     sums = tl.zeros([BLOCK_D], tl.float32)
@@ -41,9 +55,9 @@ def reduce_kernel(
         chunks = first + tl.arange(0, TILE)
         row = (sequence * num_chunks + chunks) * NUM_HEADS + head
         chunk_lse = tl.load(lse + row, mask=chunks < count, other=float("-inf"))
-        is_used = chunk_lse > float("-inf")  # a chunk outside the window wrote no average
-        weight = tl.where(is_used, tl.exp2(chunk_lse - highest), 0.0)
-        average = tl.load(partial + row[:, None] * HEAD_DIM + dims, mask=is_used[:, None] & is_dim, other=0.0)
+        weight = tl.exp2(chunk_lse - base)
+        is_used = (chunks < count)[:, None] & is_dim
+        average = tl.load(partial + row[:, None] * HEAD_DIM + dims, mask=is_used, other=0.0)
         total += tl.sum(weight, 0)
         sums += tl.sum(weight[:, None] * average, 0)
     result = sums / tl.where(total == 0.0, 1.0, total)

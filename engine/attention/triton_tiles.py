@@ -1,37 +1,103 @@
-"""What the Triton kernels share: where a tile of keys lies, what scores go through, the running softmax."""
+"""What the attention kernels share: which tiles of keys a sequence has, and what is done with one of them."""
 
 # pyright: reportGeneralTypeIssues=false
 
 import triton
 import triton.language as tl
 
+from engine.attention.triton_codes import to_factor
+
 LOG2E = tl.constexpr(1.4426950408889634)
 
 
 @triton.jit
-def find_slots(table_row, positions, is_read, BLOCK_SIZE: tl.constexpr, PAGED: tl.constexpr):
+def count_tiles(low, stop, sinks, TILE: tl.constexpr, HAS_WINDOW: tl.constexpr):
+    """Tiles that hold a key of [0, sinks) or [low, stop): how many of sinks, where the others begin, all."""
+    sink_tiles = 0
+    aligned = 0
+    if HAS_WINDOW:
+        aligned = low // TILE * TILE
+        sink_tiles = tl.cdiv(tl.minimum(sinks, aligned), TILE)
+    return sink_tiles, aligned, sink_tiles + tl.cdiv(tl.maximum(stop - aligned, 0), TILE)
+
+
+@triton.jit
+def find_slots(
+    place, positions, is_read, BLOCK_SIZE: tl.constexpr, PAGED: tl.constexpr, MASKED: tl.constexpr
+):
     """Block and offset of tokens, int64; their addresses are block * block_stride + offset * slot_stride.
 
-    Only entries of tokens that will be read are loaded: the rest of a table may hold anything. They become
-    64-bit at once, because block * stride passes 2**31 elements in any pool of more than 4 GiB.
+    `place` is the row of the table, or the first slot of a sequence that lies in one run. Only entries of
+    tokens that will be read are loaded: the rest of a table may hold anything. They become 64-bit at once,
+    because block * stride passes 2**31 elements in any pool of more than 4 GiB.
     """
     if PAGED:
-        block = tl.load(table_row + positions // BLOCK_SIZE, mask=is_read, other=0).to(tl.int64)
+        column = place + positions // BLOCK_SIZE
+        block = (tl.load(column, mask=is_read, other=0) if MASKED else tl.load(column)).to(tl.int64)
         offset = (positions % BLOCK_SIZE).to(tl.int64)
-    else:  # one run of slots: the block is as long as the sequence and begins at its first slot
-        block = tl.load(table_row).to(tl.int64) + tl.zeros_like(positions).to(tl.int64)
+    else:
+        block = place + tl.zeros_like(positions).to(tl.int64)
         offset = positions.to(tl.int64)
     return block, offset
 
 
 @triton.jit
-def shape_scores(scores, slopes, distance, softcap, HAS_SOFTCAP: tl.constexpr, HAS_ALIBI: tl.constexpr):
-    """Softcap, then ALiBi, then log2 units: scores [M, T], slopes [M], distance [M, T] = key - query <= 0."""
+def load_rows(cache, at, is_read, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, MASKED: tl.constexpr):
+    """Rows [TILE, BLOCK_D] that begin at `at`; 0 where there is nothing to read.
+
+    A value that nobody may see must not be loaded: 0 * NaN is NaN, so a weight of 0 would not be enough.
+    """
+    dims = tl.arange(0, BLOCK_D)
+    pointers = cache + at[:, None] + dims
+    if MASKED:
+        rows = tl.load(pointers, mask=is_read[:, None] & (dims < HEAD_DIM), other=0.0)
+    elif HEAD_DIM < BLOCK_D:
+        rows = tl.load(pointers, mask=tl.broadcast_to((dims < HEAD_DIM)[None, :], pointers.shape), other=0.0)
+    else:
+        rows = tl.load(pointers)
+    return rows
+
+
+@triton.jit
+def attend_tile(
+    q, top, total, sums,  # query rows [M, BLOCK_D]; running maximum and total [M], sums [M, BLOCK_D], float32
+    keys, values, place, kv_head, k_block, k_slot, k_head, v_block, v_slot, v_head,
+    positions,  # of the tile's keys [T]
+    is_read,  # [T]: which to load
+    is_seen,  # [M, T] or [1, T]: which row sees which key
+    distance,  # [M, T] or [1, T]: position of the key less that of the query
+    slope, scale, softcap,
+    HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_SIZE: tl.constexpr, PAGED: tl.constexpr,
+    HAS_SOFTCAP: tl.constexpr, HAS_ALIBI: tl.constexpr, DECODE: tl.constexpr, DOT: tl.constexpr,
+    MASKED: tl.constexpr,  # without it all keys are read and seen
+):  # fmt: skip
+    """The running softmax after one more tile of keys: new maximum, total and sums."""
+    block, offset = find_slots(place, positions, is_read, BLOCK_SIZE, PAGED, MASKED)
+    k_at = block * k_block + offset * k_slot + kv_head * k_head
+    k = to_factor(load_rows(keys, k_at, is_read, HEAD_DIM, BLOCK_D, MASKED), DECODE, DOT)
+    scores = tl.dot(q, tl.trans(k), input_precision="ieee")
+    scores = shape_scores(scores, scale, slope, distance, softcap, HAS_SOFTCAP, HAS_ALIBI)
+    if MASKED:
+        scores = tl.where(is_seen, scores, float("-inf"))
+    weights, rescale, top, total = weigh(scores, top, total)
+    v_at = block * v_block + offset * v_slot + kv_head * v_head
+    v = to_factor(load_rows(values, v_at, is_read, HEAD_DIM, BLOCK_D, MASKED), DECODE, DOT)
+    sums = tl.dot(weights.to(DOT), v, sums * rescale[:, None], input_precision="ieee")
+    return top, total, sums
+
+
+@triton.jit
+def shape_scores(
+    scores, scale, slope, distance, softcap, HAS_SOFTCAP: tl.constexpr, HAS_ALIBI: tl.constexpr
+):  # fmt: skip
+    """Scale, softcap, then ALiBi, then log2 units: scores [M, T], slope [M], distance [M, T] <= 0."""
     if HAS_SOFTCAP:  # tanh(x) = 1 - 2 / (e**2x + 1) neither overflows nor divides infinities
-        scores = softcap * (1 - 2 / (tl.exp2(scores * (2 * LOG2E / softcap)) + 1))
+        shaped = softcap * (1 - 2 / (tl.exp2(scores * (scale * (2 * LOG2E / softcap))) + 1)) * LOG2E
+    else:
+        shaped = scores * (scale * LOG2E)
     if HAS_ALIBI:
-        scores += slopes[:, None] * distance
-    return scores * LOG2E
+        shaped += (slope * LOG2E)[:, None] * distance.to(tl.float32)
+    return shaped
 
 
 @triton.jit

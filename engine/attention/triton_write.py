@@ -52,7 +52,7 @@ def encoded(numbers, scales, head, is_element, ENCODE: tl.constexpr, HAS_SCALE: 
     return stored
 
 
-@triton.jit(do_not_specialize=["num_tokens"])
+@triton.jit(do_not_specialize=["num_tokens"], do_not_specialize_on_alignment=["slot_mapping"])
 def write_kernel(
     key,  # [num_tokens, num_heads, head_dim]
     value,

@@ -79,8 +79,9 @@ def test_half_precision_loses_only_what_its_own_rounding_loses(backend: str, dty
 def test_a_narrow_cache_costs_a_float32_query_nothing(backend: str, cache_dtype: torch.dtype) -> None:
     options = {"k_scale": 0.02, "v_scale": torch.tensor([0.5, 0.1])} if cache_dtype == torch.int8 else {}
     case = make_case([3, 40], cache_dtype=cache_dtype, **options)
-    assert_near(case.decode(backend), case.exact().decode("torch"))
-    assert_near(case.prefill(backend), case.exact().prefill("torch"))
+    tolerance = 1e-5 if cache_dtype == torch.int8 else None  # scores near 50, of which 24 bits are 3e-6
+    assert_near(case.decode(backend), case.exact().decode("torch"), tolerance)
+    assert_near(case.prefill(backend), case.exact().prefill("torch"), tolerance)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
