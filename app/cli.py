@@ -21,6 +21,7 @@ COMMANDS = {
     "generate": ("app.commands.generate", "generate_command"),
     "model": ("app.commands.model", "model"),
     "calc": ("app.commands.calc", "calc"),
+    "claims": ("app.commands.claims", "claims"),
     "app": ("app.commands.serve", "app"),
 }
 

@@ -9,7 +9,9 @@ from engine.attention.api import BACKENDS
 from engine.checkpoint.named import weights_of
 from engine.executor import Pool
 from engine.facts import available_bytes
+from engine.memory_watch import POLICIES
 from engine.model import LlamaModel
+from engine.native import NativeTensors
 from engine.pool import PagedPool
 from engine.quantized import QUANTIZED
 from engine.ranks import ALONE, Ranks
@@ -93,6 +95,34 @@ def make_pool(config: Config, device: torch.device) -> Pool:
         dtype=dtype,
         device=device,
         is_rounded_up=config.allocator == "virtual",
+    )
+
+
+def make_native(config: Config, device: torch.device) -> NativeTensors:
+    """Tensors of each sequence's own, on the schedule of `config`. InputError for one that has none."""
+    if config.allocator not in POLICIES:
+        raise InputError(
+            f"allocator {config.allocator} with tensors of each request's own: the schedule of max (tensors "
+            "of the maximum length) or grow (by concatenation) is what they follow; use one of these"
+        )
+    if config.placement == "buddy" or config.compaction != "off":
+        raise InputError(
+            f"--placement {config.placement}, --compaction {config.compaction} with tensors of each "
+            "request's own: the framework places them, and rounds and moves nothing for us; use --placement "
+            "first-fit"
+        )
+    if config.kv_dtype in QUANTIZED:
+        raise InputError(
+            f"--kv-dtype {config.kv_dtype} with tensors of each request's own: codes and scales are kept in "
+            "a pool; use fp16, bf16 or fp32"
+        )
+    return NativeTensors(
+        config.spec,
+        num_slots=config.num_slots,
+        max_rows=config.max_seqs,
+        dtype=KV_DTYPES[config.kv_dtype],
+        device=device,
+        fills_rounding=config.allocator == "grow",
     )
 
 
