@@ -19,9 +19,8 @@ from sim.models import MODELS
 trace = Trace.read("demo")
 runs = [simulate(trace, Config(allocator=name, pool_tokens=4096, max_len=512)) for name in ("max", "paged")]
 for report in (run.report() for run in runs):
-    print(
-        f"{report['allocator']:6} at most {report['batch']['max']:2} at once, {report['waste_percent']:.0f} % wasted"
-    )
+    most, waste = report["batch"]["max"], report["waste_percent"]
+    print(f"{report['allocator']:6} at most {most:2} at once, {waste:.0f} % wasted")
 assert [run.report()["batch"]["max"] for run in runs] == [8, 57]
 assert [f"{run.report()['waste_percent']:.0f}" for run in runs] == ["81", "7"]
 
