@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from random import Random
 
 from lessons.checks.core import check
-from lessons.pictures_blocks import sequences, table_row
+from lessons.pictures_block_size import sequences, table_row
 
 SIZES = (1, 2, 3, 4, 8, 16)
 

@@ -11,7 +11,7 @@
 # %%
 from itertools import pairwise
 
-from lessons import pictures_blocks as pictures
+from lessons import pictures_block_size as pictures
 from lessons.checks import block_size as checks
 from sim import Config, Request, Trace, simulate
 
