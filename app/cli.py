@@ -18,8 +18,10 @@ COMMANDS = {
     "measure": ("app.commands.measure", "measure"),
     "compare": ("app.commands.compare", "compare"),
     "trace": ("app.commands.trace", "trace"),
+    "generate": ("app.commands.generate", "generate_command"),
     "model": ("app.commands.model", "model"),
     "calc": ("app.commands.calc", "calc"),
+    "claims": ("app.commands.claims", "claims"),
     "app": ("app.commands.serve", "app"),
 }
 

@@ -3,8 +3,9 @@
 one sequence   what the run's rule says: greedy, if not told otherwise
 samples        seeded draws by place (request, sample, position), so that siblings differ from the first
                token on and no token depends on the batch, the allocator or a preemption
-beams          the parents are the schedule's; beam i takes its parent's likeliest token that no
+beams          of a trace: the parents are the schedule's; beam i takes its parent's likeliest token that no
                earlier sibling of the same parent has taken
+               of a real model (`Speech`): the search chooses parents and tokens by its scores
 """
 
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from engine.beams import BeamSearch, Onward
 from engine.sampling import Chooser, Greedy, Place, Sampling
 from sim.request import SequenceGroup
 
@@ -38,6 +40,9 @@ class TokenChoice:
         self.chooser = chooser or Greedy()
         self._sampler = Sampling(seed=seed) if isinstance(self.chooser, Greedy) else self.chooser
 
+    def before_fork(self, emission: Emission) -> None:
+        """Called once the step's logits are there, before the schedule books the step."""
+
     def of_group(self, emission: Emission) -> list[int]:
         """One token for each sequence of a request that has several."""
         if emission.group.request.beam > 1:
@@ -46,6 +51,49 @@ class TokenChoice:
         places = [Place(name, index, emission.position) for index in range(width)]
         rows = torch.tensor(emission.parents, device=emission.logits.device)
         return self._sampler.choose(emission.logits[rows], places)
+
+    def note(self, group: SequenceGroup, tokens: list[int]) -> None:
+        """Called with what each sequence of a request has emitted, beams excepted."""
+
+
+class Speech(TokenChoice):
+    """A real model's choice: its end tokens end requests, and beams are searched by its scores."""
+
+    def __init__(
+        self, seed: int, chooser: Chooser, end_ids: frozenset[int], length_penalty: float = 1.0
+    ) -> None:
+        super().__init__(seed, chooser)
+        self.searches: dict[str, BeamSearch] = {}  # by request
+        self._end_ids = end_ids
+        self._length_penalty = length_penalty
+        self._onward: dict[str, Onward] = {}  # of the present step
+        self._ended: dict[str, set[int]] = {}  # samples that are through, by request
+
+    def before_fork(self, emission: Emission) -> None:
+        """Lets the search say which beams go on, and whether any does."""
+        group, request = emission.group, emission.group.request
+        if request.beam == 1:
+            return
+        if request.id not in self.searches:
+            self.searches[request.id] = BeamSearch(
+                request.beam, request.max_tokens, self._end_ids, self._length_penalty
+            )
+        onward = self._onward[request.id] = self.searches[request.id].step(emission.logits)
+        group.has_ended = onward.is_over
+        if group.is_forked and len(emission.logits) > 1:
+            group.beam_parents = onward.parents
+
+    def of_group(self, emission: Emission) -> list[int]:
+        """See `TokenChoice`."""
+        if emission.group.request.beam == 1:
+            return super().of_group(emission)
+        return self._onward.pop(emission.group.request.id).tokens
+
+    def note(self, group: SequenceGroup, tokens: list[int]) -> None:
+        """Ends the request once every sample has emitted an end token; until then all of them run on."""
+        ended = self._ended.setdefault(group.request.id, set())
+        ended |= {index for index, token in enumerate(tokens) if token in self._end_ids}
+        group.has_ended = len(ended) == len(tokens)
 
 
 def next_of_beams(logits: Tensor, parents: list[int]) -> list[int]:

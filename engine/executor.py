@@ -52,6 +52,7 @@ class Pool(Memory, Observable, Protocol):
 class TorchExecutor:
     """Runs batches with real tensors. Implements `sim.batch.Executor`.
 
+    `probe` None: nobody looks into memory, and there are no observations.
     `timing` None: a step takes what the clock says. Otherwise the schedule follows the modelled time,
     and the measured seconds stand beside it in `observations`.
     """
@@ -61,7 +62,7 @@ class TorchExecutor:
         model: LlamaModel,
         pool: Pool,
         log: EventLog,
-        probe: Probe,
+        probe: Probe | None,
         *,
         histories: Histories,
         choice: TokenChoice,
@@ -127,7 +128,8 @@ class TorchExecutor:
             for emission in self._emissions:
                 self._emit_group(emission, parents)
         self._emissions = []
-        self.observations.append(self._probe.observe(self._step, self._seconds))
+        if self._probe:
+            self.observations.append(self._probe.observe(self._step, self._seconds))
 
     def settle(self) -> None:
         """Carries out what was logged after the last step: the last requests give up their memory."""
@@ -137,8 +139,9 @@ class TorchExecutor:
     def _new_events(self) -> list[Event]:
         events = self._log.events[self._num_seen :]
         self._num_seen += len(events)
-        for event in events:
-            self._probe.note(event)
+        if self._probe:
+            for event in events:
+                self._probe.note(event)
         return events
 
     def _prepare(self, chunk: Chunk) -> None:
@@ -167,7 +170,9 @@ class TorchExecutor:
             first = chunks[0]
             count = len(first.group.sequences)
             parents = list(range(count)) if len(chunks) == count else [0] * count
-            self._emissions.append(Emission(first.group, logits[rows], first.context, parents))
+            emission = Emission(first.group, logits[rows], first.context, parents)
+            self._choice.before_fork(emission)
+            self._emissions.append(emission)
 
     def _emit_plain(self, plain: list[tuple[int, Chunk]], logits: Tensor) -> None:
         if not plain:
@@ -178,6 +183,7 @@ class TorchExecutor:
         tokens = self._choice.chooser.choose(chosen, places)
         for (_, chunk), token in zip(plain, tokens, strict=True):
             self.histories.append(chunk.sequence.name, [token])
+            self._choice.note(chunk.group, [token])
 
     def _emit_group(self, emission: Emission, parents: Mapping[tuple[str, int], int]) -> None:
         request, names = emission.group.request.id, emission.names
@@ -185,8 +191,11 @@ class TorchExecutor:
         if len(emission.logits) > 1:  # else all go on from the one that ran
             emission.parents = whose
         self.histories.branch(names, [names[parent] for parent in whose])
-        for name, token in zip(names, self._choice.of_group(emission), strict=True):
+        tokens = self._choice.of_group(emission)
+        for name, token in zip(names, tokens, strict=True):
             self.histories.append(name, [token])
+        if emission.group.request.beam == 1:
+            self._choice.note(emission.group, tokens)
 
     def _verify(self, chunk: Chunk, logits: Tensor) -> None:
         sequence = chunk.sequence
@@ -207,6 +216,6 @@ class TorchExecutor:
         self._num_confirmed.clear()
 
     def _note_margin(self, logits: Tensor) -> None:
-        if len(logits):
+        if self._probe and len(logits):
             first, second = logits.float().topk(2).values.unbind(dim=-1)
             self._margin = torch.minimum(self._margin, (first - second).min())

@@ -10,9 +10,11 @@ from engine.executor import Pool, TorchExecutor
 from engine.facts import engine_facts, memory_now, reset_peak
 from engine.histories import Histories
 from engine.holes import Stranding
+from engine.memory_watch import MemoryWatch
 from engine.model import LlamaModel
+from engine.native import NativeTensors
 from engine.probe import Observation, Probe
-from engine.setup import make_model, make_pool, pick_device, refuse_backend, refuse_impossible
+from engine.setup import make_model, make_native, make_pool, pick_device, refuse_backend, refuse_impossible
 from engine.threads import threads_for
 from sim.config import Config
 from sim.errors import InputError, unknown_name
@@ -40,6 +42,12 @@ class MeasuredRun(Run):
     tokens: dict[str, list[int]]  # what each sequence emitted, by its name
     observations: list[Observation]  # one a step
     min_margin: float  # smallest lead of an emitted token's logit over the runner-up's
+
+    def report(self) -> dict[str, Any]:
+        """As of any run; tensors of each request's own are named by their policy."""
+        entry = super().report()
+        native = self.meta.get("memory", {}).get("native")
+        return {**entry, "allocator": native["policy"]} if native else entry
 
     @property
     def measured_seconds(self) -> list[float]:
@@ -80,10 +88,14 @@ def measure(
     backend: str = "auto",
     device: str = "auto",
     clock: Literal["measured", "modelled"] = "measured",
+    native: bool = False,
     check: bool = False,
     on_step: OnStep | None = None,
 ) -> MeasuredRun:
     """Serves `trace` with real tensors and reads ledger and block tables from memory at every step.
+
+    With `native` there is no pool: each sequence has tensors of its own, of the maximum length on the
+    schedule of allocator `max`, or lengthened by concatenation on that of `grow` (`engine.native`).
 
     Under clock "measured" a step takes what it really took. Under "modelled" the timing model drives the
     schedule, so that admissions fall as in a simulation; the measured seconds stand beside it.
@@ -95,15 +107,16 @@ def measure(
     refuse_backend(backend, where)
     refuse_impossible(config, where)
     reset_peak(where)
-    memory = {"before": memory_now(where)}
+    memory: dict[str, dict[str, Any]] = {"before": memory_now(where)}
     model = make_model(config, where)
-    pool = make_pool(config, where)
+    pool = make_native(config, where) if native else make_pool(config, where)
     timing = make_timing(config) if clock == "modelled" else None
     with threads_for(model):
         execute(
             WARM_UP, plain(config), model, pool, backend=backend
         )  # compiles kernels; leaves the pool as it was
         memory["start"] = memory_now(where)
+        watch = MemoryWatch(pool, where, memory["start"]) if isinstance(pool, NativeTensors) else None
         run = execute(
             trace,
             config,
@@ -113,11 +126,26 @@ def measure(
             drafts=make_drafts(trace, config, model, pool, backend),
             timing=timing,
             check=check,
-            on_step=on_step,
+            on_step=both(on_step, watch),
         )
         memory["end"] = memory_now(where)
+        if watch:
+            memory["native"] = watch.report(config.allocator)
         run.meta.update(engine=engine_facts(config, model, pool, backend=backend), memory=memory)
     return run
+
+
+def both(on_step: OnStep | None, watch: MemoryWatch | None) -> OnStep | None:
+    """What the caller wants to hear of each step, and what looks at memory."""
+    if watch is None:
+        return on_step
+
+    def heard(row: Row, num_ended: int) -> None:
+        watch.note(row.ledger)
+        if on_step:
+            on_step(row, num_ended)
+
+    return heard
 
 
 def plain(config: Config) -> Config:

@@ -9,9 +9,12 @@ from engine.attention.api import BACKENDS
 from engine.checkpoint.named import weights_of
 from engine.executor import Pool
 from engine.facts import available_bytes
+from engine.memory_watch import POLICIES
 from engine.model import LlamaModel
+from engine.native import NativeTensors
 from engine.pool import PagedPool
 from engine.quantized import QUANTIZED
+from engine.ranks import ALONE, Ranks
 from engine.threads import SMALL_MODEL_BYTES
 from sim.alloc import RANGED
 from sim.config import Config
@@ -56,10 +59,13 @@ def model_dtype(config: Config, device: torch.device) -> torch.dtype:
     return torch.bfloat16 if config.kv_dtype in QUANTIZED else KV_DTYPES[config.kv_dtype]
 
 
-def make_model(config: Config, device: torch.device) -> LlamaModel:
-    """The model of `config`: its real weights where they are on this machine, else drawn from the seed."""
-    source = weights_of(config.model, config.seed)
-    model = LlamaModel(config.spec, config.seed, model_dtype(config, device), device, source=source)
+def make_model(config: Config, device: torch.device, ranks: Ranks = ALONE) -> LlamaModel:
+    """The model of `config`: its real weights where they are on this machine, else drawn from the seed.
+
+    Of several `ranks` each has its share.
+    """
+    source, dtype = weights_of(config.model, config.seed), model_dtype(config, device)
+    model = LlamaModel(config.spec, config.seed, dtype, device, source=source, ranks=ranks)
     if model.num_weight_bytes >= SMALL_MODEL_BYTES:
         model.pack()  # a smaller one loses more by the longer call than it gains
     return model
@@ -70,7 +76,7 @@ def make_pool(config: Config, device: torch.device) -> Pool:
     dtype = KV_DTYPES[config.kv_dtype]
     if config.allocator in RANGED:
         return ContiguousArena(
-            config.spec,
+            config.rank_spec,
             num_slots=config.num_slots,
             max_rows=config.max_seqs,
             dtype=dtype,
@@ -80,7 +86,7 @@ def make_pool(config: Config, device: torch.device) -> Pool:
     block_size = config.slots_per_block
     assert block_size is not None
     return PagedPool(
-        config.spec,
+        config.rank_spec,
         num_blocks=config.num_slots // block_size,
         block_size=block_size,
         num_host_blocks=config.num_host_blocks,
@@ -92,8 +98,36 @@ def make_pool(config: Config, device: torch.device) -> Pool:
     )
 
 
-def refuse_impossible(config: Config, device: torch.device) -> None:
-    """Raises InputError, naming the remedy, for a config that no engine here can execute."""
+def make_native(config: Config, device: torch.device) -> NativeTensors:
+    """Tensors of each sequence's own, on the schedule of `config`. InputError for one that has none."""
+    if config.allocator not in POLICIES:
+        raise InputError(
+            f"allocator {config.allocator} with tensors of each request's own: the schedule of max (tensors "
+            "of the maximum length) or grow (by concatenation) is what they follow; use one of these"
+        )
+    if config.placement == "buddy" or config.compaction != "off":
+        raise InputError(
+            f"--placement {config.placement}, --compaction {config.compaction} with tensors of each "
+            "request's own: the framework places them, and rounds and moves nothing for us; use --placement "
+            "first-fit"
+        )
+    if config.kv_dtype in QUANTIZED:
+        raise InputError(
+            f"--kv-dtype {config.kv_dtype} with tensors of each request's own: codes and scales are kept in "
+            "a pool; use fp16, bf16 or fp32"
+        )
+    return NativeTensors(
+        config.spec,
+        num_slots=config.num_slots,
+        max_rows=config.max_seqs,
+        dtype=KV_DTYPES[config.kv_dtype],
+        device=device,
+        fills_rounding=config.allocator == "grow",
+    )
+
+
+def refuse_impossible(config: Config, device: torch.device, num_ranks: int = 1) -> None:
+    """Raises InputError, naming the remedy, for a config that no engine of `num_ranks` can execute."""
     spec = config.spec
     if spec.name.startswith("opt-"):
         raise InputError(
@@ -105,9 +139,11 @@ def refuse_impossible(config: Config, device: torch.device) -> None:
             f"--keep-recent {config.keep_recent}: the simulator draws at random which tokens are heavy, as "
             "a stand-in for attention that the engine's own would contradict; simulate it instead"
         )
-    if config.tensor_parallel > 1:
+    if config.tensor_parallel != num_ranks:
+        size = config.tensor_parallel
         raise InputError(
-            f"--tensor-parallel {config.tensor_parallel}: the engine runs on one device; simulate it instead"
+            f"--tensor-parallel {size}: this is {num_ranks} process; start one for each rank with "
+            f"`torchrun --nproc-per-node {size} -m engine`, or simulate it"
         )
     if config.max_len > spec.max_positions:
         raise InputError(

@@ -4,12 +4,18 @@ from random import Random
 
 from sim.request import SequenceGroup
 
+# Of a language model's scores only their ratio decides how soon one beam's offspring displace another's. A
+# ratio of 8 saves about what the paper's Figure 15 shows (bench/figure15.py; 1 saves far more).
+SURPRISE = 0.25  # mean fall of a beam's score by a token, in nats
+RUNNER_UP = 2.0  # how much less likely than its best continuation a beam's others are, in nats
+
 
 class BeamModel:
     """Chooses the parents of a group's next beams.
 
     Without `beam_parents` each beam has a score (a log-probability) and offers `beam` continuations whose
-    scores fall by exponentially distributed amounts; the best `beam` of all go on. Seeded by request.
+    scores fall by exponentially distributed amounts, all but the first by `RUNNER_UP` more; the best `beam`
+    of all go on. Seeded by request.
     """
 
     def __init__(self, seed: int) -> None:
@@ -27,7 +33,9 @@ class BeamModel:
             self._scores[request.id] = [0.0] * request.beam
         random, scores = self._random[request.id], self._scores[request.id]
         offers = [
-            (score - random.expovariate(1.0), beam) for beam, score in enumerate(scores) for _ in scores
+            (score - random.expovariate(1.0 / SURPRISE) - RUNNER_UP * (place > 0), beam)
+            for beam, score in enumerate(scores)
+            for place in range(len(scores))
         ]
         best = sorted(offers, reverse=True)[: request.beam]
         best.sort(key=lambda offer: offer[1])  # a beam that goes on keeps its place where it can

@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from app.commands.measure import ENGINE_DEFAULTS, engine_options
+from app.help import SectionedCommand
 from app.options import config_options, make_configs, output_options, take_trace, trace_options
 from app.output import Output, each_step, progress
 from app.recording import AnyRun
@@ -20,7 +21,7 @@ DEFAULTS = {**ENGINE_DEFAULTS, "timing": "unit"}
 DEFAULT_ALLOCATORS = ("max", "pow2", "oracle", "paged")
 
 
-@click.command(short_help="simulate and execute a trace, and hold the two against each other")
+@click.command(cls=SectionedCommand, short_help="simulate and execute a trace, and compare the two")
 @trace_options
 @click.option(
     "--allocator",

@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from app.help import SectionedCommand
 from app.options import (
     config_options,
     fleet_options,
@@ -23,7 +24,7 @@ from sim.events import EventLog
 from sim.fleet import Fleet, simulate_fleet
 
 
-@click.command(short_help="simulate a trace under one or more allocators")
+@click.command(cls=SectionedCommand, short_help="simulate a trace under one or more allocators")
 @trace_options
 @click.option(
     "--allocator", "allocators", multiple=True, help=f"{' | '.join(ALLOCATORS)}; repeat it to compare"

@@ -86,7 +86,7 @@ def test_a_rejected_request_emits_nothing_and_the_rest_is_served() -> None:
             {"keep_recent": 4, "keep_heavy": 2},
             "--keep-recent 4: the simulator draws at random which tokens are heavy.*simulate it instead",
         ),
-        ({"tensor_parallel": 2}, "--tensor-parallel 2: the engine runs on one device; simulate it instead"),
+        ({"tensor_parallel": 2}, "--tensor-parallel 2: this is 1 process; start one for each rank"),
         ({"max_len": 5000}, "maximum length 5000: model tiny has 4096 positions"),
         ({"pool_blocks": 30_000_000}, "the pool .* GiB are available"),
     ],

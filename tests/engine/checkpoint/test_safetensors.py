@@ -1,12 +1,14 @@
 """Safetensors folders: the logits of `transformers` on the same weights, and clear refusals."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from engine.checkpoint.export import export
 from sim import InputError
 from sim.models import get_model
 from tests.engine.checkpoint.making import (
@@ -51,6 +53,20 @@ def test_shards_give_the_weights_of_one_file(tmp_path: Path) -> None:
     for one, other in zip(whole.layers, sharded.layers, strict=True):
         assert torch.equal(one.qkv, other.qkv)
         assert torch.equal(one.gate_up, other.gate_up)
+
+
+@pytest.mark.parametrize(("kind", "changes"), [KINDS[0], KINDS[1], KINDS[5]])
+def test_an_exported_model_is_the_same_model(kind: str, changes: dict[str, Any], tmp_path: Path) -> None:
+    theirs = reference(kind, **changes)
+    theirs.save_pretrained(tmp_path / "theirs")
+    model = loaded(tmp_path / "theirs")
+    export(model, tmp_path / "ours")
+    again = loaded(tmp_path / "ours")
+    assert replace(again.spec, name="", source="") == replace(model.spec, name="", source="")
+    ours = type(theirs).from_pretrained(tmp_path / "ours").state_dict()
+    assert ours.keys() == theirs.state_dict().keys()
+    assert all(torch.equal(ours[name], tensor) for name, tensor in theirs.state_dict().items())
+    assert torch.equal(served_logits(again, IDS), served_logits(model, IDS))
 
 
 def test_a_tied_model_holds_its_embedding_once(tmp_path: Path) -> None:

@@ -1,0 +1,7 @@
+"""The course: thirteen lessons from the bytes of one token to vLLM's block manager.
+
+sources/    reviewed text, one `.py` file a lesson (jupytext's percent format)
+student/    notebooks with stubs to fill in        both made by `python -m lessons.build`,
+teacher/    the same with solutions                committed executed
+checks/     what the notebooks call to see whether a stub is right
+"""

@@ -1,0 +1,51 @@
+"""Makes and executes the notebooks.
+
+python -m lessons.build            # all lessons, both versions
+python -m lessons.build 2 4        # lessons 2 and 4
+"""
+
+import sys
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+from nbformat import NotebookNode
+
+from lessons.source import FOLDER, VERSIONS, lesson_paths, make_notebook, notebook_path
+
+TIMEOUT_S = 120
+
+
+def execute(notebook: NotebookNode) -> NotebookNode:
+    """Runs it from top to bottom in the checkout; an error stops it unless its cell is allowed one."""
+    client = NotebookClient(
+        notebook,
+        timeout=TIMEOUT_S,
+        kernel_name="python3",
+        resources={"metadata": {"path": str(FOLDER.parent)}},
+    )
+    executed = client.execute()
+    for cell in executed.cells:
+        cell.metadata.pop("execution", None)  # times of day: they would change with every build
+    return executed
+
+
+def build(source: Path) -> None:
+    """Writes both versions of one lesson."""
+    for version in VERSIONS:
+        path = notebook_path(source, version)
+        path.parent.mkdir(exist_ok=True)
+        nbformat.write(execute(make_notebook(source, version)), path)
+        print(path.relative_to(FOLDER.parent))
+
+
+def main() -> None:
+    """Builds the lessons whose numbers are given, or all."""
+    numbers = {int(argument) for argument in sys.argv[1:]}
+    for source in lesson_paths():
+        if not numbers or int(source.stem[:2]) in numbers:
+            build(source)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""`pagelab generate` on a tiny model with a tokenizer of a few letters."""
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from app.cli import run
+from tests.engine.checkpoint.making import reference, write_gguf
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("model") / "tiny.gguf"
+    template = "<|begin|>{% for m in messages %}{{ m.content }} {% endfor %}"
+    write_gguf(dict(reference().state_dict()), path, tokenizer__chat_template=template)
+    return str(path)
+
+
+def answered(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    assert run(["generate", *arguments, "--json"]) == 0
+    return orjson.loads(capsys.readouterr().out)
+
+
+def test_answers_come_as_text_and_as_json(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    document = answered(capsys, "the cat", "a dog", "--model", model, "--max-tokens", "6")
+    first, second = document["answers"]
+    assert (first["prompt"], second["prompt"]) == ("the cat", "a dog")
+    assert first["prompt_tokens"] == 1 + len(["the", "Ġ", "c", "a", "t", "Ġ"])
+    assert first["said"][0]["end"] in ("max-tokens", "end-token")
+    assert document["run"]["output_tokens"] >= len(first["said"][0]["tokens"])
+    assert run(["generate", "the cat", "a dog", "--model", model, "--max-tokens", "6", "--quiet"]) == 0
+    assert first["said"][0]["text"].strip() in capsys.readouterr().out
+
+
+def test_every_allocator_says_the_same(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    said = [
+        answered(capsys, "the cat", "two", "--model", model, "--max-tokens", "9", "--allocator", name)[
+            "answers"
+        ]
+        for name in ("paged", "max", "grow")
+    ]
+    assert said[0] == said[1] == said[2]
+
+
+def test_prompts_come_from_a_file_too(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "prompts.txt"
+    file.write_text("the cat\n\na dog\n", encoding="utf-8")
+    document = answered(capsys, "first", "--prompts", str(file), "--model", model, "--max-tokens", "2")
+    assert [answer["prompt"] for answer in document["answers"]] == ["first", "the cat", "a dog"]
+
+
+def test_a_plain_prompt_leaves_the_template_out_and_a_system_message_goes_in(
+    model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    counts = [
+        answered(capsys, "the", "--model", model, "--max-tokens", "1", *more)["answers"][0]["prompt_tokens"]
+        for more in (["--plain"], [], ["--system", "the"])
+    ]
+    assert counts == [1, 3, 4]  # the | begin the Ġ | begin the Ġthe Ġ
+
+
+def test_samples_and_beams_are_all_shown(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    drawn = answered(capsys, "the", "--model", model, "--n", "3", "--temperature", "1", "--max-tokens", "5")
+    beams = answered(capsys, "the", "--model", model, "--beam", "2", "--max-tokens", "5")
+    assert len(drawn["answers"][0]["said"]) == 3
+    scores = [said["score"] for said in beams["answers"][0]["said"]]
+    assert scores == sorted(scores, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "no prompt: give one"),
+        (["hi", "--model", "tiny"], "only its shape is known"),
+        (["hi", "--temperature", "-1"], "temperature -1.0"),
+        (["hi", "--max-tokens", "0"], "max tokens 0"),
+        (["hi", "--plain", "--system", "x", "--model", "MODEL"], "--system with --plain"),
+        (["--prompts", "/no/such/file"], "cannot be read"),
+        (["hi", "--allocator", "oracle", "--model", "MODEL"], "which nobody knows"),
+        (["hi", "--max-len", "4096", "--model", "MODEL"], "has 128 positions"),
+    ],
+)
+def test_what_cannot_be_is_one_clear_line(
+    arguments: list[str], message: str, model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["generate", *(model if one == "MODEL" else one for one in arguments)]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
