@@ -107,12 +107,14 @@ def generate(
     pool: Pool,
     *,
     end_ids: frozenset[int] = frozenset(),
+    max_tokens: Sequence[int] | None = None,
     backend: str = "auto",
     check: bool = False,
     on_step: OnStep | None = None,
 ) -> Generated:
     """Answers `prompts`, token ids each, all served together over `pool`, which is empty before and after.
 
+    `max_tokens` are ceilings of each answer, in place of `decoding`'s one for all.
     Raises InputError for an allocator whose definition is to know how long answers will be.
     """
     if config.allocator in ("oracle", "pow2"):
@@ -122,7 +124,11 @@ def generate(
         )
     if config.speculate:
         raise InputError(f"--speculate {config.speculate}: drafts come from a trace; generate has none")
-    requests = [_request(index, ids, decoding, model.spec.vocab) for index, ids in enumerate(prompts)]
+    ceilings = [decoding.max_tokens] * len(prompts) if max_tokens is None else max_tokens
+    requests = [
+        _request(index, ids, ceiling, decoding, model.spec.vocab)
+        for index, (ids, ceiling) in enumerate(zip(prompts, ceilings, strict=True))
+    ]
     chooser = make_chooser(
         temperature=decoding.temperature, top_k=decoding.top_k, top_p=decoding.top_p, seed=decoding.seed
     )
@@ -152,15 +158,15 @@ def warm_up(config: Config, model: LlamaModel, pool: Pool, backend: str = "auto"
     generate([[0, 0]], plain, Decoding(max_tokens=2), model, pool, backend=backend)
 
 
-def _request(index: int, ids: Sequence[int], decoding: Decoding, vocab: int) -> Request:
+def _request(index: int, ids: Sequence[int], ceiling: int, decoding: Decoding, vocab: int) -> Request:
     if not ids or not all(0 <= token < vocab for token in ids):
         raise InputError(f"prompt {index}: must be at least one token id, each from 0 to {vocab - 1}")
     return Request(
         id=f"p{index}",
         arrival_s=0.0,
         prompt=len(ids),
-        output=decoding.max_tokens,
-        max_tokens=decoding.max_tokens,
+        output=ceiling,
+        max_tokens=ceiling,
         n=decoding.n,
         beam=decoding.beam,
         tokens=tuple(ids),
