@@ -10,7 +10,8 @@ from torch import Tensor
 from engine.attention.features import Options
 from engine.attention.kv import KV, ContiguousKV, PagedKV
 from engine.attention.prepared import Prepared, prepare_decode, prepare_prefill
-from engine.attention.write import Write, prepare_write
+from engine.attention.write import check_write
+from engine.attention.write import write_checked as write_kv
 from engine.flat import FlatBatch
 
 
@@ -55,7 +56,7 @@ class StepAttend(ABC):
         self.slots = slots  # int64 [T], where each token of the step goes
         self._backend = reading.backend
         self._options = Options(window=reading.window, sinks=reading.sinks)
-        self._write: Write | None = None
+        self._is_checked = False  # whether the slots lie in the pool
         self._decode: Prepared | None = None
         self._prefill: Prepared | None = None
 
@@ -78,8 +79,10 @@ class StepAttend(ABC):
         """Writes the keys and values of all tokens of the step."""
         dtype, keys, values = self.cache.dtype, self.cache.keys(layer), self.cache.values(layer)
         key, value = key.to(dtype), value.to(dtype)
-        self._write = self._write or prepare_write(key, value, keys, values, self.slots)
-        self._write(key, value, keys, values)
+        if not self._is_checked:
+            check_write(key, value, keys, values, self.slots)
+            self._is_checked = True
+        write_kv(key, value, keys, values, self.slots)
 
     def read(self, layer: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """The keys and values that kernels read: the cache itself, or numbers of `dtype` for its codes."""

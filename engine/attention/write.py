@@ -1,7 +1,5 @@
 """Writing the keys and values of new tokens into their slots."""
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 
@@ -15,8 +13,6 @@ from engine.attention.checks import (
     require_shape,
 )
 from engine.attention.features import per_head_scale
-
-Write = Callable[[Tensor, Tensor, Tensor, Tensor], None]  # key, value, key cache, value cache
 
 # The largest code a quantized cache stores. int8 leaves -128 unused: it marks a slot that was never written.
 LARGEST_CODE = {torch.int8: 127.0, torch.float8_e4m3fn: 448.0, torch.float8_e5m2: 57344.0}
@@ -46,66 +42,68 @@ def write_kv(
     Raises ValueError on a wrong shape, dtype or device, on scales for a cache that is not quantized, and
     (in CPU memory, where looking is free) on a slot outside the pool.
     """
-    prepare_write(key, value, key_cache, value_cache, slot_mapping, k_scale, v_scale, backend)(
-        key, value, key_cache, value_cache
-    )
+    check_write(key, value, key_cache, value_cache, slot_mapping)
+    if key_cache.dtype not in QUANTIZED_DTYPES:
+        require(
+            k_scale is None and v_scale is None,
+            f"the cache is {key_cache.dtype}, not quantized: leave k_scale and v_scale out",
+        )
+    k_scales = per_head_scale("k_scale", k_scale, key_cache.shape[-2], key_cache.device)
+    v_scales = per_head_scale("v_scale", v_scale, key_cache.shape[-2], key_cache.device)
+    write_checked(key, value, key_cache, value_cache, slot_mapping, k_scales, v_scales, backend)
 
 
-def prepare_write(
-    key: Tensor,
-    value: Tensor,
-    key_cache: Tensor,
-    value_cache: Tensor,
-    slot_mapping: Tensor,
-    k_scale: float | Tensor | None = None,
-    v_scale: float | Tensor | None = None,
-    backend: str = "auto",
-) -> Write:
-    """Checks as `write_kv` does; gives what stores the keys and values of any layer in these slots.
-
-    The tensors of other layers must have the shapes, dtypes and devices of these.
-    """
-    num_dims = 3 if key_cache.dim() == 3 else 4
-    check_caches(key_cache, value_cache, num_dims=num_dims)
+def check_write(
+    key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tensor, slot_mapping: Tensor
+) -> None:
+    """What `write_kv` says of its tensors."""
+    check_caches(key_cache, value_cache, num_dims=3 if key_cache.dim() == 3 else 4)
     require_shape("key", key, "tokens", *key_cache.shape[-2:])
     require_shape("value", value, *key.shape)
     require_shape("slot_mapping", slot_mapping, key.shape[0])
     require_dtype("slot_mapping", slot_mapping, torch.int64)
     tensors = [("value", value), ("the key cache", key_cache), ("the value cache", value_cache)]
     require_device(("key", key), *tensors, ("slot_mapping", slot_mapping))
-    if key_cache.dtype not in QUANTIZED_DTYPES:
-        require(
-            k_scale is None and v_scale is None,
-            f"the cache is {key_cache.dtype}, not quantized: leave k_scale and v_scale out",
-        )
     if not slot_mapping.is_cuda:
         check_slots(slot_mapping, key_cache)
 
-    k_scales = per_head_scale("k_scale", k_scale, key_cache.shape[-2], key_cache.device)
-    v_scales = per_head_scale("v_scale", v_scale, key_cache.shape[-2], key_cache.device)
-    if choose(backend, key) != "triton":
-        return Scatter(slot_mapping, key_cache, k_scales, v_scales)
-    write = pick("write", "triton", key)
-    return lambda key, value, keys, values: write(key, value, keys, values, slot_mapping, k_scales, v_scales)
+
+def write_checked(
+    key: Tensor,
+    value: Tensor,
+    key_cache: Tensor,
+    value_cache: Tensor,
+    slot_mapping: Tensor,
+    k_scales: Tensor | None = None,
+    v_scales: Tensor | None = None,
+    backend: str = "auto",
+) -> None:
+    """`write_kv` for who has called `check_write`: a step of an engine does it in its first layer.
+
+    Scales are float32 [num_kv_heads].
+    """
+    is_triton = choose(backend, key) == "triton"
+    write = pick("write", "triton", key) if is_triton else scatter
+    write(key, value, key_cache, value_cache, slot_mapping, k_scales, v_scales)
 
 
-class Scatter:
+def scatter(
+    key: Tensor,
+    value: Tensor,
+    key_cache: Tensor,
+    value_cache: Tensor,
+    slot_mapping: Tensor,
+    k_scales: Tensor | None,
+    v_scales: Tensor | None,
+) -> None:
     """The write in torch's own operations, on any device: the oracle of the kernel."""
-
-    def __init__(
-        self, slot_mapping: Tensor, cache: Tensor, k_scales: Tensor | None, v_scales: Tensor | None
-    ) -> None:
-        is_token, size = slot_mapping >= 0, cache.shape[1]
-        self._tokens = None if bool(is_token.all()) else is_token.nonzero()[:, 0]  # None: all of them
-        slots = slot_mapping if self._tokens is None else slot_mapping[self._tokens]
-        self._where = (slots,) if cache.dim() == 3 else (slots // size, slots % size)
-        self._scales = k_scales, v_scales
-
-    def __call__(self, key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tensor) -> None:
-        """Stores all tokens that have a slot."""
-        for numbers, cache, scales in zip((key, value), (key_cache, value_cache), self._scales, strict=True):
-            chosen = numbers if self._tokens is None else numbers[self._tokens]
-            put(cache, self._where, encode(chosen, cache.dtype, scales))
+    is_token = slot_mapping >= 0
+    if not bool(is_token.all()):  # picking costs more than the write
+        key, value, slot_mapping = key[is_token], value[is_token], slot_mapping[is_token]
+    size = key_cache.shape[1]
+    where = (slot_mapping,) if key_cache.dim() == 3 else (slot_mapping // size, slot_mapping % size)
+    put(key_cache, where, encode(key, key_cache.dtype, k_scales))
+    put(value_cache, where, encode(value, value_cache.dtype, v_scales))
 
 
 def check_slots(slot_mapping: Tensor, cache: Tensor) -> None:
