@@ -20,6 +20,63 @@ from engine.attention.cpu_tiles import NUM_OFFSETS, TILE, fill, locate, soften, 
 CHUNK = 256
 
 
+# Two heads at a time: a number of a row that is in a register serves both, and eight sums that do not wait
+# for one another keep both multipliers of a core busy; four leave one idle.
+
+
+@compiled
+def score_two(queries: Any, head: int, rows: Any, at: int, scores: Any, t: int) -> None:
+    """scores[head : head + 2, t : t + UNROLL] = queries . rows[at : at + UNROLL]."""
+    s0 = s1 = s2 = s3 = r0 = r1 = r2 = r3 = ZERO
+    for d in range(queries.shape[1]):
+        x, y = queries[head, d], queries[head + 1, d]
+        k0, k1, k2, k3 = rows[at, d], rows[at + 1, d], rows[at + 2, d], rows[at + 3, d]
+        s0 += x * k0
+        s1 += x * k1
+        s2 += x * k2
+        s3 += x * k3
+        r0 += y * k0
+        r1 += y * k1
+        r2 += y * k2
+        r3 += y * k3
+    scores[head, t], scores[head, t + 1], scores[head, t + 2], scores[head, t + 3] = s0, s1, s2, s3
+    scores[head + 1, t], scores[head + 1, t + 1] = r0, r1
+    scores[head + 1, t + 2], scores[head + 1, t + 3] = r2, r3
+
+
+@compiled
+def score_one(queries: Any, head: int, rows: Any, at: int, scores: Any, t: int) -> None:
+    """The same for the last head of an odd group."""
+    s0 = s1 = s2 = s3 = ZERO
+    for d in range(queries.shape[1]):
+        x = queries[head, d]
+        s0 += x * rows[at, d]
+        s1 += x * rows[at + 1, d]
+        s2 += x * rows[at + 2, d]
+        s3 += x * rows[at + 3, d]
+    scores[head, t], scores[head, t + 1], scores[head, t + 2], scores[head, t + 3] = s0, s1, s2, s3
+
+
+@compiled
+def add_two(sums: Any, head: int, rows: Any, at: int, weights: Any, t: int) -> None:
+    """sums[head : head + 2] += weights[head : head + 2, t : t + UNROLL] @ rows[at : at + UNROLL]."""
+    w0, w1, w2, w3 = weights[head, t], weights[head, t + 1], weights[head, t + 2], weights[head, t + 3]
+    u0, u1 = weights[head + 1, t], weights[head + 1, t + 1]
+    u2, u3 = weights[head + 1, t + 2], weights[head + 1, t + 3]
+    for d in range(sums.shape[1]):
+        v0, v1, v2, v3 = rows[at, d], rows[at + 1, d], rows[at + 2, d], rows[at + 3, d]
+        sums[head, d] += w0 * v0 + w1 * v1 + w2 * v2 + w3 * v3
+        sums[head + 1, d] += u0 * v0 + u1 * v1 + u2 * v2 + u3 * v3
+
+
+@compiled
+def add_one(sums: Any, head: int, rows: Any, at: int, weights: Any, t: int) -> None:
+    """The same for the last head of an odd group."""
+    w0, w1, w2, w3 = weights[head, t], weights[head, t + 1], weights[head, t + 2], weights[head, t + 3]
+    for d in range(sums.shape[1]):
+        sums[head, d] += w0 * rows[at, d] + w1 * rows[at + 1, d] + w2 * rows[at + 2, d] + w3 * rows[at + 3, d]
+
+
 @compiled
 def decode_chunks(
     first: int, last: int, tasks: Any, query: Any, keys: Any, values: Any, strides: Any, is_half: bool,
@@ -43,7 +100,8 @@ def decode_chunks(
     for task in range(first, last):
         sequence, token, stop = tasks[task, 0], tasks[task, 1], tasks[task, 2]
         position = seq_lens[sequence] - 1
-        fill(sums[task], ZERO)
+        queries, own_sums = query[sequence], sums[task]
+        fill(own_sums, ZERO)
         for head in range(num_heads):
             tops[task, head], totals[task, head] = f32(-np.inf), ZERO
         while token < stop:
@@ -54,37 +112,28 @@ def decode_chunks(
             for t in range(0, count, UNROLL):
                 load_tokens(keys, key_offsets, t, key_head_stride, is_half, codes, rows, num_kv_heads)
                 for kv_head in range(num_kv_heads):
-                    at = kv_head * UNROLL
-                    for head in range(kv_head * group, kv_head * group + group):
-                        s0 = s1 = s2 = s3 = ZERO
-                        for d in range(head_dim):
-                            s0 += query[sequence, head, d] * rows[at, d]
-                            s1 += query[sequence, head, d] * rows[at + 1, d]
-                            s2 += query[sequence, head, d] * rows[at + 2, d]
-                            s3 += query[sequence, head, d] * rows[at + 3, d]
-                        scores[head, t], scores[head, t + 1] = s0, s1
-                        scores[head, t + 2], scores[head, t + 3] = s2, s3
+                    head, last = kv_head * group, kv_head * group + group
+                    while head + 1 < last:
+                        score_two(queries, head, rows, kv_head * UNROLL, scores, t)
+                        head += 2
+                    if head < last:
+                        score_one(queries, head, rows, kv_head * UNROLL, scores, t)
             for head in range(num_heads):
                 soften(scores[head], positions, count, position, softcap, slopes[head // group, head % group])
                 tops[task, head], total, rescale = weigh(scores[head], count, tops[task, head])
                 totals[task, head] = totals[task, head] * rescale + total
                 if rescale != ONE:
                     for d in range(head_dim):
-                        sums[task, head, d] *= rescale
+                        own_sums[head, d] *= rescale
             for t in range(0, count, UNROLL):
                 load_tokens(values, value_offsets, t, value_head_stride, is_half, codes, rows, num_kv_heads)
                 for kv_head in range(num_kv_heads):
-                    at = kv_head * UNROLL
-                    for head in range(kv_head * group, kv_head * group + group):
-                        w0, w1 = scores[head, t], scores[head, t + 1]
-                        w2, w3 = scores[head, t + 2], scores[head, t + 3]
-                        for d in range(head_dim):
-                            sums[task, head, d] += (
-                                w0 * rows[at, d]
-                                + w1 * rows[at + 1, d]
-                                + w2 * rows[at + 2, d]
-                                + w3 * rows[at + 3, d]
-                            )
+                    head, last = kv_head * group, kv_head * group + group
+                    while head + 1 < last:
+                        add_two(own_sums, head, rows, kv_head * UNROLL, scores, t)
+                        head += 2
+                    if head < last:
+                        add_one(own_sums, head, rows, kv_head * UNROLL, scores, t)
 
 
 @compiled

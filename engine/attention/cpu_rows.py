@@ -9,13 +9,14 @@ from typing import Any
 
 import numba
 import numpy as np
-from llvmlite import ir
+from llvmlite import binding, ir
 from numba import types
 from numba.extending import intrinsic, overload
 
 from engine.attention.cpu_jit import FASTMATH, compiled
 
 f32, u32 = np.float32, np.uint32
+HAS_F16C = bool(binding.get_host_cpu_features().get("f16c"))  # without it, a conversion would be a call
 UNROLL = 4  # rows read together, so that a query or a sum is loaded once for four
 ZERO, ONE, HALF = f32(0), f32(1), f32(0.5)
 REBIAS = f32(2.0**112)  # from an exponent that counts from 15 to one that counts from 127
@@ -34,6 +35,16 @@ def exp(x: Any) -> Any:
     return ZERO if x < f32(-87) else (p * (r * r) + r + ONE) * power
 
 
+@intrinsic
+def from_half(typing: Any, bits: Any) -> Any:
+    """The float16 of these 16 bits as float32: vector code, one instruction for eight of them."""
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.fpext(builder.bitcast(arguments[0], ir.HalfType()), ir.FloatType())
+
+    return types.float32(types.uint16), emit
+
+
 def widen(source: Any, first: Any, is_half: Any, codes: Any, rows: Any, row: Any) -> Any:
     """rows[row] = the numbers at source[first:], as float32. `first` is unsigned: no test for negatives."""
 
@@ -49,7 +60,10 @@ def _widen(source: Any, first: Any, is_half: Any, codes: Any, rows: Any, row: An
             rows[row, d] = codes[source[first + np.uintp(d)]]
 
     def from_16_bits(source: Any, first: Any, is_half: Any, codes: Any, rows: Any, row: Any) -> Any:
-        if is_half:  # sign, 5 bits of exponent, 10 of mantissa
+        if is_half and HAS_F16C:
+            for d in range(rows.shape[1]):
+                rows[row, d] = from_half(source[first + np.uintp(d)])  # pyright: ignore[reportCallIssue]
+        elif is_half:  # sign, 5 bits of exponent, 10 of mantissa
             for d in range(rows.shape[1]):
                 bits = u32(source[first + np.uintp(d)])
                 magnitude = bits & u32(0x7FFF)

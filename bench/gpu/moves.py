@@ -1,0 +1,106 @@
+"""Sections that measure what moves blocks: KV write, copy-on-write, swap."""
+
+from typing import Any
+
+import torch
+
+from bench.gpu.batches import BACKEND, random
+from bench.gpu.timing import by_the_clock, num_sets, timed
+from engine.attention import copy_blocks, swap_blocks, write_kv
+from engine.attention.copy import move
+from engine.attention.triton_copy import launch
+
+NUM_KV_HEADS, HEAD_DIM, LAYERS = 8, 128, 32
+
+
+def write(device: torch.device, yardstick: float) -> dict[str, Any]:
+    """New keys and values into random slots: bytes read and written."""
+    is_gpu, found = device.type == "cuda", {}
+    for num_tokens in (1, 32, 256, 8192) if is_gpu else (3,):
+        for cache_dtype in (torch.bfloat16, torch.float8_e4m3fn):
+            moved = 2 * num_tokens * NUM_KV_HEADS * HEAD_DIM * (2 + cache_dtype.itemsize)
+            calls = [
+                write_call(num_tokens, cache_dtype, device) for _ in range(min(num_sets(moved, device), 32))
+            ]
+            result = timed(calls, device)
+            rate = moved / result.seconds
+            facts = {"bytes": moved, "seconds": result.seconds, "bytes_per_s": rate, "graph": result.graph}
+            found[f"{num_tokens} tokens, {cache_dtype}"] = facts | {"share_of_copy": rate / yardstick}
+    return found
+
+
+def write_call(num_tokens: int, cache_dtype: torch.dtype, device: torch.device) -> Any:
+    num_blocks = 2 * -(-num_tokens // 16)
+    key, value = (random((num_tokens, NUM_KV_HEADS, HEAD_DIM), torch.bfloat16, device) for _ in range(2))
+    size = (num_blocks, 16, NUM_KV_HEADS, HEAD_DIM)
+    caches = [torch.zeros(size, dtype=torch.uint8, device=device).to(cache_dtype) for _ in range(2)]
+    slots = torch.randperm(num_blocks * 16, device=device)[:num_tokens]
+    return lambda: write_kv(key, value, *caches, slots, backend=BACKEND)
+
+
+def copy(device: torch.device, yardstick: float) -> dict[str, Any]:
+    """Copy-on-write of some blocks of all layers in one launch, in a block-major pool and in one a layer."""
+    is_gpu, found = device.type == "cuda", {}
+    layers, num_blocks = (LAYERS, 1024) if is_gpu else (2, 8)
+    storage = random((num_blocks, layers, 2, 16, NUM_KV_HEADS, HEAD_DIM), torch.bfloat16, device)
+    apart = [storage[:, layer, kind] for layer in range(layers) for kind in range(2)]
+    for num_pairs in (1, 16, 256) if is_gpu else (2,):
+        pairs = torch.randperm(num_blocks, device=device)[: 2 * num_pairs].view(-1, 2)
+        moved = 2 * num_pairs * storage[0].nbytes
+        ways = {
+            "one run a block": lambda pairs=pairs: copy_blocks([storage], pairs, backend=BACKEND),
+            "each layer": lambda pairs=pairs: copy_blocks(apart, pairs, backend=BACKEND),
+            "torch": lambda pairs=pairs: move(storage, storage, pairs),
+        }
+        for way, call in ways.items():
+            result = timed([call], device)
+            rate = moved / result.seconds
+            facts = {"bytes": moved, "seconds": result.seconds, "bytes_per_s": rate, "graph": result.graph}
+            found[f"{num_pairs} pairs, {way}"] = facts | {"share_of_copy": rate / yardstick}
+    return found
+
+
+def swap(device: torch.device, yardstick: float) -> dict[str, Any]:
+    """Bytes a second between GPU and host by the size of a run: as they are, staged, and by the copy kernel
+    through pinned memory; beside one large transfer."""
+    is_gpu, found = device.type == "cuda", {}
+    total = 64 * 2**20 if is_gpu else 2**14
+    whole = torch.zeros(total, dtype=torch.uint8, device=device)
+    host = torch.zeros(total, dtype=torch.uint8, pin_memory=is_gpu)
+    for way, (source, destination) in {"to host": (whole, host), "to GPU": (host, whole)}.items():
+        result = by_the_clock(lambda a=source, b=destination: finish(b.copy_(a), device), 3)
+        found[f"one transfer, {way}"] = {"bytes": total, "bytes_per_s": total / result.seconds}
+    for run in (8192, 32768, 131072, 2097152) if is_gpu else (4096,):
+        found |= swap_runs(run, total, device)
+    return found
+
+
+def swap_runs(run: int, total: int, device: torch.device) -> dict[str, Any]:
+    """All ways, with runs of one size."""
+    from engine.attention.triton_swap import by_runs, staged
+
+    found: dict[str, Any] = {}
+    num_blocks = total // run
+    pool = random((num_blocks, run // 2), torch.bfloat16, device)
+    is_gpu = device.type == "cuda"
+    host = torch.zeros((num_blocks, run // 2), dtype=torch.bfloat16, pin_memory=is_gpu)
+    pairs = torch.stack([torch.randperm(num_blocks), torch.randperm(num_blocks)], dim=1)
+    on_device = pairs.to(device)
+    for way, (source, destination) in {"to host": (pool, host), "to GPU": (host, pool)}.items():
+        ways = {
+            "swap_blocks": lambda a=source, b=destination: swap_blocks([a], [b], pairs, backend=BACKEND),
+            "runs": lambda a=source, b=destination: by_runs([a], [b], pairs),
+            "staged": lambda a=source, b=destination: staged([a], [b], pairs),
+            "kernel": lambda a=source, b=destination: launch([a], [b], on_device, device),
+        }
+        for name, call in ways.items():
+            result = by_the_clock(lambda call=call: finish(call(), device), 3)
+            rate = num_blocks * run / result.seconds
+            found[f"runs of {run}, {way}, {name}"] = {"bytes": num_blocks * run, "bytes_per_s": rate}
+    return found
+
+
+def finish(_: Any, device: torch.device) -> None:
+    """Waits for the GPU."""
+    if device.type == "cuda":
+        torch.cuda.synchronize()

@@ -1,0 +1,123 @@
+"""Other kernels on the same tensors. Each is optional: what is missing or refuses says why."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from importlib import import_module
+from typing import Any
+
+import torch
+from torch.nn.functional import scaled_dot_product_attention
+
+from bench.gpu.batches import Batch, Shape, chosen, small
+from bench.gpu.speed import LONG, MANY, MEDIUM
+from bench.gpu.timing import num_sets, timed
+
+SHAPES = {
+    "decode B1 S32k": LONG,
+    "decode B32 S4k": MEDIUM,
+    "decode B128 S1k": MANY,
+    "prefill 8k": Shape(num_seqs=1, seq_len=8192, query_len=8192),
+}
+Call = Callable[[], Any]
+Make = Callable[[Batch], Call]
+
+
+def ours(batch: Batch) -> Call:
+    return batch.run
+
+
+def sdpa(batch: Batch) -> Call:
+    """torch's own, on keys and values in one piece."""
+    shape = batch.shape
+    query, keys, values = (
+        tensor.view(shape.num_seqs, -1, *tensor.shape[1:]).transpose(1, 2)
+        for tensor in (batch.query, batch.keys, batch.values)
+    )
+    is_causal = shape.query_len > 1
+    return lambda: scaled_dot_product_attention(query, keys, values, is_causal=is_causal, enable_gqa=True)
+
+
+def varlen(batch: Batch) -> Call:
+    """torch's own over a block table."""
+    from torch.nn.attention.varlen import varlen_attn
+
+    shape, bounds = batch.shape, batch.query_start_loc
+    options: dict[str, Any] = {"window_size": (-1, 0), "enable_gqa": True, "seqused_k": batch.seq_lens}
+    options |= {"block_table": batch.table}
+    return lambda: varlen_attn(
+        batch.query, *batch.caches, bounds, None, shape.query_len, shape.seq_len, **options
+    )
+
+
+def flash_attn(batch: Batch) -> Call:
+    """FlashAttention 2 with a block table."""
+    with_cache = import_module("flash_attn").flash_attn_with_kvcache
+    query = batch.query.view(batch.shape.num_seqs, -1, *batch.query.shape[1:])
+    options = {"cache_seqlens": batch.seq_lens, "block_table": batch.table, "causal": True}
+    return lambda: with_cache(query, *batch.caches, **options)
+
+
+def flashinfer(batch: Batch) -> Call:
+    """FlashInfer's decode over pages, with its tensor-core kernel for groups."""
+    module, shape, device = import_module("flashinfer"), batch.shape, batch.query.device
+    if shape.query_len > 1:
+        raise ValueError("only its decode is measured here")
+    workspace = torch.empty(256 * 2**20, dtype=torch.uint8, device=device)
+    wrapper = module.BatchDecodeWithPagedKVCacheWrapper(workspace, "NHD", use_tensor_cores=True)
+    num_blocks = batch.table.shape[1]
+    bounds = torch.arange(shape.num_seqs + 1, dtype=torch.int32) * num_blocks
+    last = torch.full((shape.num_seqs,), shape.seq_len - (num_blocks - 1) * shape.block_size).int()
+    heads = (shape.num_heads, shape.num_kv_heads, shape.head_dim, shape.block_size)
+    wrapper.plan(bounds, batch.table.flatten(), last, *heads, q_data_type=shape.dtype)
+    return lambda: wrapper.run(batch.query, batch.caches)
+
+
+def conch(batch: Batch) -> Call:
+    """Conch's Triton kernels."""
+    shape = batch.shape
+    if shape.query_len > 1:
+        raise ValueError("only its decode is measured here")
+    paged = import_module("conch.ops.attention.paged_attention").paged_attention
+    scale = shape.head_dim**-0.5
+    return lambda: paged(batch.query, *batch.caches, batch.table, batch.seq_lens, scale=scale)
+
+
+PEERS: dict[str, tuple[Make, int]] = {  # name -> how to call it, block size it takes
+    "pagelab": (ours, 16),
+    "torch SDPA": (sdpa, 16),
+    "torch varlen_attn": (varlen, 16),
+    "torch varlen_attn, blocks of 256": (varlen, 256),
+    "flash_attn": (flash_attn, 256),
+    "flashinfer": (flashinfer, 16),
+    "conch": (conch, 16),
+}
+
+
+def peers(device: torch.device, yardstick: float) -> dict[str, Any]:
+    """Seconds of each on each shape, how far its result is from ours, or why there is none."""
+    return {
+        f"{name}: {peer}": attempt(make, replace(small(shape, device), block_size=block_size), device)
+        for name, shape in chosen(SHAPES, device, 1).items()
+        for peer, (make, block_size) in PEERS.items()
+    }
+
+
+def attempt(make: Make, shape: Shape, device: torch.device) -> dict[str, Any]:
+    try:
+        batches = [Batch(shape, device, seed) for seed in range(num_sets(shape.kv_bytes, device))]
+        calls = [make(batch) for batch in batches]
+        theirs = calls[0]()
+        theirs = theirs[0] if isinstance(theirs, tuple) else theirs
+        distance = (flat(theirs, shape) - flat(batches[0].run().clone(), shape)).abs().max().item()
+        result = timed(calls, device)
+    except Exception as error:  # noqa: BLE001  (a peer may fail in any way; the rest goes on)
+        return {"skipped": f"{type(error).__name__}: {error}"[:300]}
+    timing = {"seconds": result.seconds, "samples": result.samples, "graph": result.graph}
+    return {**shape.facts(), **timing, "max_difference_from_ours": distance}
+
+
+def flat(result: torch.Tensor, shape: Shape) -> torch.Tensor:
+    """[tokens, heads, dim], whether heads came before tokens or after."""
+    if result.dim() == 4 and result.shape[1] == shape.num_heads and result.shape[2] == shape.query_len:
+        result = result.transpose(1, 2)
+    return result.reshape(-1, shape.num_heads, shape.head_dim).double()
