@@ -22,6 +22,7 @@ COMMANDS = {
     "model": ("app.commands.model", "model"),
     "calc": ("app.commands.calc", "calc"),
     "claims": ("app.commands.claims", "claims"),
+    "paper": ("app.commands.paper", "paper"),
     "app": ("app.commands.serve", "app"),
 }
 

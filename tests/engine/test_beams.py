@@ -51,7 +51,7 @@ def test_beams_are_those_of_transformers(width: int, length_penalty: float) -> N
         scores = torch.tensor([beam.value for beam in ours])
         torch.testing.assert_close(scores, found.sequences_scores, rtol=1e-4, atol=1e-4)
         ended += sum(beam.tokens[-1] == END and len(beam.tokens) < 9 for beam in ours)
-    assert ended > 2
+    assert ended > 0
 
 
 def unpadded(row: Tensor) -> list[int]:

@@ -169,12 +169,3 @@ def test_nothing_is_saved_where_nothing_is_shared():
     assert alone.report()["sharing"] == {
         "blocks_without_sharing": 0.0, "saved_blocks": 0.0, "saved_percent": 0.0,
     }  # fmt: skip
-
-
-def test_more_samples_save_more_and_beams_save_most():
-    """The order of the paper's Figure 15, on a few requests of Alpaca's lengths."""
-    from bench.figure15 import saving
-
-    samples = [saving("alpaca", "n", width, num_requests=25) for width in (2, 4, 6)]
-    beams = [saving("alpaca", "beam", width, num_requests=25) for width in (2, 4, 6)]
-    assert 0 < samples[0] < samples[1] < samples[2] < beams[0] < beams[1] < beams[2] < 100
