@@ -12,8 +12,13 @@ from lessons.pictures import Picture
 WRITTEN, EMPTY, WRONG = "#0072B2", "#E8E8E8", "#D55E00"
 
 
-def pool_map(written: NDArray[np.bool_], tables: Mapping[str, Sequence[int]], block_size: int) -> Picture:
-    """One box a block with its holder's name, one cell a slot: blue if it is written."""
+def pool_map(
+    written: NDArray[np.bool_],
+    tables: Mapping[str, Sequence[int]],
+    block_size: int,
+    torn: NDArray[np.bool_] | None = None,
+) -> Picture:
+    """One box a block with its holder's name, one cell a slot: blue if it is written, orange if torn."""
     owner = {block: f"{name}[{place}]" for name, row in tables.items() for place, block in enumerate(row)}
     num_blocks = len(written) // block_size
     figure = Figure(figsize=(8, 1.4), layout="constrained")
@@ -22,11 +27,21 @@ def pool_map(written: NDArray[np.bool_], tables: Mapping[str, Sequence[int]], bl
         for offset in range(block_size):
             slot = block * block_size + offset
             colour = WRITTEN if written[slot] else EMPTY
+            colour = colour if torn is None or not torn[slot] else WRONG
             axes.barh(0, 0.96 / block_size, left=block + offset / block_size, color=colour, align="edge")
-        axes.text(block + 0.48, -0.1, owner.get(block, "free"), ha="center", va="top", fontsize=8)
+        axes.text(
+            block + 0.48,
+            -0.1,
+            owner.get(block, "free" if tables else f"block {block}"),
+            ha="center",
+            va="top",
+            fontsize=8,
+        )
     axes.set_axis_off()
     axes.set_ylim(-0.6, 0.9)
-    axes.set_title("blocks and their holders; blue: the slot is written", fontsize=9)
+    axes.set_title(
+        "blocks; blue: the slot is written" + (", orange: in part" if torn is not None else ""), fontsize=9
+    )
     return Picture(figure, f"{int(written.sum())} of {len(written)} slots written; holders: {owner}")
 
 

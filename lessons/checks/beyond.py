@@ -6,6 +6,7 @@ from random import Random
 
 from lessons.checks.core import check
 from lessons.pictures_beyond import kept_tokens
+from lessons.pictures_card import card_of
 from sim.errors import InputError
 from sim.horizon import SlidingWindow
 from sim.models import MODELS, ModelSpec
@@ -71,7 +72,11 @@ def servers(seed: int = 0, count: int = 60) -> Iterator[tuple[int, int, ModelSpe
 
 def speculation(answer: Callable[[int, float], float]) -> None:
     """Checks `answer(num_drafts, accept) -> tokens`, to a billionth."""
-    check(answer, tokens_of, guesses(), same=lambda one, other: abs(one - other) < 1e-9)
+
+    def same(one: float | None, other: float) -> bool:
+        return one is not None and abs(one - other) < 1e-9
+
+    check(answer, tokens_of, guesses(), same=same, picture=card_of(answer))
 
 
 def window(answer: Callable[[int, int, int, int], list[int]]) -> None:
@@ -81,4 +86,4 @@ def window(answer: Callable[[int, int, int, int], list[int]]) -> None:
 
 def several_devices(answer: Callable[[int, int, ModelSpec, str], int]) -> None:
     """Checks `answer(memory_bytes, ranks, model, kv_dtype) -> slots`."""
-    check(answer, slots_of, servers())
+    check(answer, slots_of, servers(), picture=card_of(answer))

@@ -77,7 +77,7 @@ def waste(answer: Callable[[list[int], int], float]) -> None:
         answer,
         waste_of,
         length_cases(),
-        same=lambda one, other: abs(one - other) < 1e-9,
+        same=lambda one, other: one is not None and abs(one - other) < 1e-9,
         picture=lambda *case: sequences(case[0], case[1]),
     )
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lessons.checks.core import check
+from lessons.pictures_card import card_of
 from lessons.pictures_measured import pool_map
 
 Bits = NDArray[np.int32]
@@ -103,7 +104,14 @@ def histories(seed: int = 0, count: int = 40) -> Iterator[tuple[list[Tables], li
 
 def scan(answer: Callable[[Bits], tuple[int, int]]) -> None:
     """Checks `answer(bits) -> (written, torn)`."""
-    check(answer, scan_of, pools())
+
+    def picture(*case: Any) -> Any:
+        by_slot = (case[0] != SENTINEL).transpose(0, 3, 1, 2, 4, 5)
+        is_written = by_slot.reshape(by_slot.shape[0] * by_slot.shape[1], -1)
+        some, every = is_written.any(axis=1), is_written.all(axis=1)
+        return pool_map(some, {}, case[0].shape[3], torn=some & ~every)
+
+    check(answer, scan_of, pools(), picture=picture)
 
 
 def ledger(answer: Callable[[Mask, Tables, dict[str, int], int], Mapping[str, int]]) -> None:
@@ -117,4 +125,4 @@ def ledger(answer: Callable[[Mask, Tables, dict[str, int], int], Mapping[str, in
 
 def first_difference(answer: Callable[[list[Tables], list[Tables]], tuple[int, str] | None]) -> None:
     """Checks `answer(simulated, measured) -> (step, sequence)`, or None."""
-    check(answer, difference_of, histories())
+    check(answer, difference_of, histories(), picture=card_of(answer))

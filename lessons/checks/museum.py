@@ -4,13 +4,11 @@ Those about numbers and caches are in `museum_numbers` and `museum_caches`. Each
 """
 
 from collections.abc import Callable, Iterator
-from functools import partial
-from inspect import signature
 from random import Random
 from typing import Any
 
 from lessons.checks.core import Wrong, check
-from lessons.pictures_museum import card
+from lessons.pictures_card import card_of
 
 Answer = Callable[..., Any]
 COUNT = 60
@@ -28,7 +26,7 @@ def fails(piece: Callable[[Answer], None], broken: Answer) -> None:
 
 def compare(answer: Answer, right: Answer, cases: Iterator[tuple[Any, ...]]) -> None:
     """As `check`, with a card of the first counter-example."""
-    check(answer, right, cases, picture=partial(card, list(signature(answer).parameters)))
+    check(answer, right, cases, picture=card_of(answer))
 
 
 def distinct(random: Random, most: int, least: int = 0) -> list[int]:

@@ -1,15 +1,13 @@
 """Lesson 13: the museum pieces about numbers."""
 
 from collections.abc import Callable, Iterator
-from functools import partial
-from inspect import signature
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lessons.checks.core import check
-from lessons.pictures_museum import card
+from lessons.pictures_card import card_of
 
 Vector = NDArray[np.float64]
 Answer = Callable[..., Any]
@@ -22,8 +20,7 @@ def compare(answer: Answer, right: Answer, cases: Iterator[tuple[Any, ...]]) -> 
     def same(one: Any, other: Any) -> bool:
         return np.shape(one) == np.shape(other) and np.allclose(one, other, rtol=1e-9)
 
-    names = list(signature(answer).parameters)
-    check(answer, right, cases, same=same, picture=partial(card, names))
+    check(answer, right, cases, same=same, picture=card_of(answer))
 
 
 def total_weight(answer: Answer) -> None:

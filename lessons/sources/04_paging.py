@@ -17,7 +17,8 @@ from sim import Config, Request, Trace, simulate
 from sim.models import MODELS
 
 trace = Trace.read("demo")
-runs = [simulate(trace, Config(allocator=name, pool_tokens=4096, max_len=512)) for name in ("max", "paged")]
+dials = {"pool_tokens": 4096, "max_len": 512}
+runs = [simulate(trace, Config(allocator=name, **dials), record=name == "paged") for name in ("max", "paged")]
 for report in (run.report() for run in runs):
     most, waste = report["batch"]["max"], report["waste_percent"]
     print(f"{report['allocator']:6} at most {most:2} at once, {waste:.0f} % wasted")

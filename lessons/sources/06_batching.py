@@ -190,8 +190,9 @@ batching.roofline(decode_seconds)
 #
 # 1. Serve the outputs `(1, 1, 1, 12)` and then `(12, 1, 1, 1)` with two seats, continuously. Why does the order matter?
 #    Would you put the long one first?
-# 2. `pagelab simulate demo --pool-tokens 4096 --max-len 512 --step-rule prefill-first` runs prompts in steps of their own,
-#    as the paper's vLLM did. Compare `tpot` (time per output token) with the default `mixed`.
+# 2. `pagelab simulate demo --pool-tokens 4096 --max-len 512 --step-rule prefill-first --json` runs prompts in steps of their own,
+#    as the paper's vLLM did. Compare its `tpot` (time per
+#    output token) with that of the default, `mixed`.
 # 3. At which batch size does an A100 stop waiting for memory, if contexts are short? Call `batching.decode_seconds`
 #    with a context of 0 and look for the bend.
 #

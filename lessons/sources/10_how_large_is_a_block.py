@@ -216,7 +216,7 @@ checks.pieces(num_pieces)
 # ## Stretch
 #
 # 1. One of the project's seed documents says that vLLM's default block size is 512. What would that waste on the two
-#    traces? (Add 512 to `SIZES`.)
+#    traces? (`simulate(trace, Config(block_size=512)).report()["waste_percent"]`)
 # 2. Half a block is empty on average: `(block_size - 1) / 2` slots for each sequence. Compare this with the curve. Where
 #    does it fail, and why? (Think of requests that are shorter than a block.)
 # 3. `pagelab simulate demo --pool-tokens 4096 --max-len 512 --allocator mixed` gives a sequence small blocks first and large

@@ -228,7 +228,7 @@ checks.first_difference(first_difference)
 # %% [markdown]
 # ## Stretch
 #
-# 1. `pagelab compare demo --model tiny --kv-dtype fp32 --hardware laptop --pool-tokens 4096 --max-len 512 --allocator max
+# 1. `pagelab compare demo --model tiny --kv-dtype fp32 --pool-tokens 4096 --max-len 512 --allocator max
 #    --allocator paged` does all this from the command line. With `--json` it lists `agreement` for each allocator.
 # 2. Break the engine so that keys are written and values are not. Which of the four `faults` of an observation rises?
 # 3. Try to break it so that this lesson does *not* see it. (What about keys written to the right slot, with wrong numbers?

@@ -1,6 +1,8 @@
-"""A card for one case of a museum piece: what was put in, what came out, what should have."""
+"""A card for a case of a check in which there is nothing to draw: what was given, answered, and right."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from inspect import signature
 from textwrap import shorten
 from typing import Any
 
@@ -14,7 +16,8 @@ YOURS, RIGHT = "#D55E00", "#0072B2"
 def card(names: Sequence[str], *case: Any) -> Picture:
     """The arguments by name, then the answer given and the right one, which are the last two of `case`."""
     *arguments, got, expected = (shorten(" ".join(repr(part).split()), 80) for part in case)
-    lines = [(name, text, "black") for name, text in zip(names, arguments, strict=True)]
+    known = names if len(names) == len(arguments) else ["given"] * len(arguments)
+    lines = [(name, text, "black") for name, text in zip(known, arguments, strict=True)]
     lines += [("answer", got, YOURS), ("right", expected, RIGHT)]
     figure = Figure(figsize=(8, 0.3 + 0.27 * len(lines)))
     for row, (name, text, colour) in enumerate(lines):
@@ -22,3 +25,8 @@ def card(names: Sequence[str], *case: Any) -> Picture:
         figure.text(0.02, y, name, color="grey", fontsize=9)
         figure.text(0.17, y, text, color=colour, fontsize=9, family="monospace")
     return Picture(figure, "; ".join(f"{name} {text}" for name, text, _ in lines))
+
+
+def card_of(answer: Callable[..., Any]) -> Callable[..., Picture]:
+    """What draws the card of a case of `answer`, with the names that its arguments have there."""
+    return partial(card, list(signature(answer).parameters))
