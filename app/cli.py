@@ -23,6 +23,9 @@ COMMANDS = {
     "calc": ("app.commands.calc", "calc"),
     "claims": ("app.commands.claims", "claims"),
     "paper": ("app.commands.paper", "paper"),
+    "lessons": ("app.commands.lessons", "lessons"),
+    "quiz": ("app.commands.quiz", "quiz"),
+    "class": ("app.commands.classroom", "classroom"),
     "app": ("app.commands.serve", "app"),
 }
 

@@ -150,6 +150,8 @@ pictures_cache.sizes(sizes)
 # </details>
 
 # %%
+assert MODELS["llama-2-7b"].num_layers == MODELS["llama-3-8b"].num_layers
+assert MODELS["llama-2-7b"].num_kv_heads == 4 * MODELS["llama-3-8b"].num_kv_heads
 assert sizes["llama-2-7b"] == 4 * sizes["llama-3-8b"]
 assert sizes["llama-2-70b"] < sizes["llama-2-7b"]
 assert f"{MODELS['llama-2-70b'].num_parameters / MODELS['llama-2-7b'].num_parameters:.0f}" == "10"

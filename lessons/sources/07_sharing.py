@@ -136,6 +136,7 @@ for name in ("parallel-sampling", "beams"):
 assert f"{runs['parallel-sampling']['sharing']['saved_percent']:.1f}" == "60.4"
 assert f"{runs['beams']['sharing']['saved_percent']:.1f}" == "66.4"
 assert runs["beams"]["copies"] == 303
+assert all(32 <= request.prompt <= 256 and 16 <= request.output <= 64 for request in together.requests)
 
 # %% [markdown]
 # On this trace 60.4 % and 66.4 %. The paper has 6.1 to 9.8 % for parallel sampling of short prompts (Alpaca) and 16.2 to 30.5 %
