@@ -1,6 +1,7 @@
 """One step's attention over a pool: store the new keys and values, then decode and prefill kernels read."""
 
 from abc import ABC, abstractmethod
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -50,12 +51,25 @@ class StepAttend(ABC):
     checked and planned, the others use that.
     """
 
+    address: Tensor  # of each sequence: its row of blocks, or its first slot
+
     def __init__(self, cache: Cache, batch: FlatBatch, reading: Reading, slots: Tensor) -> None:
         self.cache = cache
         self.batch = batch
         self.slots = slots  # int64 [T], where each token of the step goes
         self._backend = reading.backend
         self._options = Options(window=reading.window, sinks=reading.sinks)
+        self._forget()
+
+    def over(self, batch: FlatBatch, slots: Tensor, address: Tensor) -> "StepAttend":
+        """The same cache and reading, for other tensors."""
+        other = copy(self)
+        other.batch, other.slots, other.address = batch, slots, address
+        other._forget()
+        return other
+
+    def _forget(self) -> None:
+        """What the first layer finds out."""
         self._is_checked = False  # whether the slots lie in the pool
         self._decode: Prepared | None = None
         self._prefill: Prepared | None = None
@@ -111,20 +125,20 @@ class PagedAttend(StepAttend):
     def __init__(
         self, cache: Cache, batch: FlatBatch, reading: Reading, tables: Tensor, block_size: int
     ) -> None:
-        self.tables = tables[batch.rows]  # int32 [S, max_blocks]
-        blocks = self.tables[batch.sequence_of, batch.positions // block_size].long()
+        self.address = tables[batch.rows]  # int32 [S, max_blocks]
+        blocks = self.address[batch.sequence_of, batch.positions // block_size].long()
         super().__init__(cache, batch, reading, blocks * block_size + batch.positions % block_size)
 
     def kv(self, keys: Tensor, values: Tensor, sequences: slice) -> KV:
-        return PagedKV(keys, values, self.tables[sequences])
+        return PagedKV(keys, values, self.address[sequences])
 
 
 class ContiguousAttend(StepAttend):
     """Writes and reads ranges; `ranges` is int64 [max_rows, 3] and has each start in its first column."""
 
     def __init__(self, cache: Cache, batch: FlatBatch, reading: Reading, ranges: Tensor) -> None:
-        self.starts = ranges[batch.rows, 0]  # int64 [S]
-        super().__init__(cache, batch, reading, self.starts[batch.sequence_of] + batch.positions)
+        self.address = ranges[batch.rows, 0]  # int64 [S]
+        super().__init__(cache, batch, reading, self.address[batch.sequence_of] + batch.positions)
 
     def kv(self, keys: Tensor, values: Tensor, sequences: slice) -> KV:
-        return ContiguousKV(keys, values, self.starts[sequences])
+        return ContiguousKV(keys, values, self.address[sequences])

@@ -19,6 +19,7 @@ from engine.carry_out import Memory, carry_out, parents_after
 from engine.choose import Emission, TokenChoice
 from engine.drafts import OracleDrafts, confirmed
 from engine.flat import FlatBatch, flatten
+from engine.graphs import DecodeGraphs
 from engine.histories import Histories
 from engine.model import Attend, LlamaModel
 from engine.probe import Observable, Observation, Probe
@@ -55,6 +56,7 @@ class TorchExecutor:
     `probe` None: nobody looks into memory, and there are no observations.
     `timing` None: a step takes what the clock says. Otherwise the schedule follows the modelled time,
     and the measured seconds stand beside it in `observations`.
+    `graphs` None: every step is launched kernel by kernel.
     """
 
     def __init__(
@@ -69,6 +71,7 @@ class TorchExecutor:
         reading: Reading,
         drafts: OracleDrafts | None = None,
         timing: TimingModel | None = None,
+        graphs: DecodeGraphs | None = None,
     ) -> None:
         self.observations: list[Observation] = []
         self.histories = histories
@@ -80,6 +83,7 @@ class TorchExecutor:
         self._reading = reading
         self._drafts = drafts
         self._timing = timing
+        self._graphs = graphs
         self._num_seen = 0  # events carried out
         self._emissions: list[Emission] = []  # of this step, by requests with several sequences
         self._num_confirmed: dict[str, int] = {}  # drafts of this step
@@ -110,7 +114,7 @@ class TorchExecutor:
             self._pool.flush()
             flat = flatten(batch.chunks, self.histories.tokens, self._pool.rows, self._pool.device)
             kv = self._pool.bind(flat, self._reading)
-            logits = self._model.forward(flat.token_ids, flat.positions, kv, flat.emitting)
+            logits = self._forward(flat, kv)
             self._emit(flat, logits)
         self._note_margin(logits)
         self._step, self._seconds = batch.step, watch.seconds
@@ -149,6 +153,11 @@ class TorchExecutor:
         if chunk.num_drafts:
             assert self._drafts is not None
             self.histories.propose(chunk.sequence.name, self._drafts.propose(chunk))
+
+    def _forward(self, flat: FlatBatch, kv: Attend) -> Tensor:
+        if self._graphs is not None:
+            return self._graphs.forward(flat, kv)
+        return self._model.forward(flat.token_ids, flat.positions, kv, flat.emitting)
 
     def _emit(self, flat: FlatBatch, logits: Tensor) -> None:
         """Appends what requests with one sequence emit; keeps the logits of the others until they fork."""

@@ -9,6 +9,7 @@ import torch
 
 from engine.checkpoint.named import model_path
 from engine.executor import Pool
+from engine.graphs import DecodeGraphs
 from engine.model import LlamaModel
 from sim.alloc import BLOCKED
 from sim.config import Config
@@ -21,7 +22,9 @@ CUDA_STATS = {  # report key -> key of torch.cuda.memory_stats()
 }
 
 
-def engine_facts(config: Config, model: LlamaModel, pool: Pool, *, backend: str) -> dict[str, Any]:
+def engine_facts(
+    config: Config, model: LlamaModel, pool: Pool, *, backend: str, graphs: DecodeGraphs | None = None
+) -> dict[str, Any]:
     """Pool, dtypes, device and versions of one run. Block counts are None where there are no blocks."""
     device, is_paged = model.device, config.allocator in BLOCKED
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor()
@@ -38,6 +41,7 @@ def engine_facts(config: Config, model: LlamaModel, pool: Pool, *, backend: str)
         "weights_dtype": str(model.dtype).removeprefix("torch."),
         "weights_bytes": model.num_weight_bytes,
         "backend": backend,
+        "cuda_graphs": graphs.num_recorded if graphs else 0,
         "device": device.type,
         "device_name": name or platform.machine(),
         "threads": torch.get_num_threads(),

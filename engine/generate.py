@@ -12,6 +12,7 @@ from typing import Any
 from engine.attend import Reading
 from engine.choose import Speech
 from engine.executor import Pool, TorchExecutor
+from engine.graphs import DecodeGraphs
 from engine.histories import Histories
 from engine.model import LlamaModel
 from engine.sampling import make_chooser
@@ -109,12 +110,14 @@ def generate(
     end_ids: frozenset[int] = frozenset(),
     max_tokens: Sequence[int] | None = None,
     backend: str = "auto",
+    graphs: DecodeGraphs | None = None,
     check: bool = False,
     on_step: OnStep | None = None,
 ) -> Generated:
     """Answers `prompts`, token ids each, all served together over `pool`, which is empty before and after.
 
-    `max_tokens` are ceilings of each answer, in place of `decoding`'s one for all.
+    `max_tokens` are ceilings of each answer, in place of `decoding`'s one for all. `graphs` are those of this
+    model and pool (`engine.graphs.make_graphs`).
     Raises InputError for an allocator whose definition is to know how long answers will be.
     """
     if config.allocator in ("oracle", "pow2"):
@@ -137,7 +140,7 @@ def generate(
     histories = Histories(config.seed, model.spec.vocab)
     reading = Reading(backend, config.window, config.sinks or 0)
     executor = log.executor = TorchExecutor(
-        model, pool, log, None, histories=histories, choice=speech, reading=reading
+        model, pool, log, None, histories=histories, choice=speech, reading=reading, graphs=graphs
     )
     trace = Trace("prompts", tuple(requests))
     started = perf_counter()

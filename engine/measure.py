@@ -8,6 +8,7 @@ from engine.choose import TokenChoice
 from engine.drafts import OracleDrafts
 from engine.executor import Pool, TorchExecutor
 from engine.facts import engine_facts, memory_now, reset_peak
+from engine.graphs import DecodeGraphs, make_graphs
 from engine.histories import Histories
 from engine.holes import Stranding
 from engine.memory_watch import MemoryWatch
@@ -88,6 +89,7 @@ def measure(
     backend: str = "auto",
     device: str = "auto",
     clock: Literal["measured", "modelled"] = "measured",
+    graphs: str = "auto",
     native: bool = False,
     check: bool = False,
     on_step: OnStep | None = None,
@@ -96,6 +98,8 @@ def measure(
 
     With `native` there is no pool: each sequence has tensors of its own, of the maximum length on the
     schedule of allocator `max`, or lengthened by concatenation on that of `grow` (`engine.native`).
+
+    `graphs` is auto, on or off: whether decode steps are recorded as CUDA graphs (`engine.graphs`).
 
     Under clock "measured" a step takes what it really took. Under "modelled" the timing model drives the
     schedule, so that admissions fall as in a simulation; the measured seconds stand beside it.
@@ -110,6 +114,7 @@ def measure(
     memory: dict[str, dict[str, Any]] = {"before": memory_now(where)}
     model = make_model(config, where)
     pool = make_native(config, where) if native else make_pool(config, where)
+    recorded = make_graphs(graphs, model, backend)
     timing = make_timing(config) if clock == "modelled" else None
     with threads_for(model):
         execute(
@@ -125,13 +130,16 @@ def measure(
             backend=backend,
             drafts=make_drafts(trace, config, model, pool, backend),
             timing=timing,
+            graphs=recorded,
             check=check,
             on_step=both(on_step, watch),
         )
         memory["end"] = memory_now(where)
         if watch:
             memory["native"] = watch.report(config.allocator)
-        run.meta.update(engine=engine_facts(config, model, pool, backend=backend), memory=memory)
+        run.meta.update(
+            engine=engine_facts(config, model, pool, backend=backend, graphs=recorded), memory=memory
+        )
     return run
 
 
@@ -172,6 +180,7 @@ def execute(
     backend: str = "auto",
     drafts: OracleDrafts | None = None,
     timing: TimingModel | None = None,
+    graphs: DecodeGraphs | None = None,
     check: bool = False,
     on_step: OnStep | None = None,
 ) -> MeasuredRun:
@@ -191,6 +200,7 @@ def execute(
         reading=reading,
         drafts=drafts,
         timing=timing,
+        graphs=graphs,
     )
     series = Series()
 

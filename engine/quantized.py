@@ -74,9 +74,9 @@ class WidePagedAttend(PagedAttend):
         self, cache: Cache, batch: FlatBatch, reading: Reading, tables: Tensor, block_size: int
     ) -> None:
         super().__init__(cache, batch, reading, tables, block_size)
-        is_block = self.tables >= 0
-        self._blocks, copies = self.tables[is_block].long().unique(return_inverse=True)
-        self.tables = self.tables.masked_scatter(is_block, copies.int())
+        is_block = self.address >= 0
+        self._blocks, copies = self.address[is_block].long().unique(return_inverse=True)
+        self.address = self.address.masked_scatter(is_block, copies.int())
 
     def store(self, layer: int, key: Tensor, value: Tensor) -> None:
         store(self.cache, layer, key, value, self.slots)
@@ -93,9 +93,9 @@ class WideContiguousAttend(ContiguousAttend):
         super().__init__(cache, batch, reading, ranges)
         lengths = batch.seq_lens.long()
         firsts = lengths.cumsum(0) - lengths
-        shift = (self.starts - firsts).repeat_interleave(lengths)
+        shift = (self.address - firsts).repeat_interleave(lengths)
         self._read_slots = torch.arange(len(shift), device=shift.device) + shift
-        self.starts = firsts
+        self.address = firsts
 
     def store(self, layer: int, key: Tensor, value: Tensor) -> None:
         store(self.cache, layer, key, value, self.slots)

@@ -14,6 +14,7 @@ from app.output import each_step, progress
 from engine.checkpoint import TextSide, text_side
 from engine.checkpoint.named import need_model
 from engine.generate import Answer, Decoding, Generated, generate, warm_up
+from engine.graphs import make_graphs
 from engine.setup import make_model, make_pool, pick_device, refuse_backend, refuse_impossible
 from sim import Config, InputError, __version__
 from sim.models import get_model
@@ -55,6 +56,9 @@ def decoding_options(command: Any) -> Any:
 @decoding_options
 @config_options(only=DIALS)
 @engine_options
+@click.option(
+    "--graphs", default="auto", show_default=True, help="CUDA graphs of decode steps: auto | on | off"
+)
 @click.option("--check", is_flag=True, help="verify the allocator's books after every step")
 @click.option("--json", "as_json", is_flag=True, help="one JSON document on standard output, nothing else")
 @click.option("--quiet", is_flag=True, help="the answers alone: no progress, no figures")
@@ -65,6 +69,7 @@ def generate_command(
     system: str | None,
     device: str,
     backend: str,
+    graphs: str,
     check: bool,
     as_json: bool,
     quiet: bool,
@@ -87,6 +92,7 @@ def generate_command(
     config = _config(options, ids, decoding)
     refuse_impossible(config, where)
     model, pool = make_model(config, where), make_pool(config, where)
+    recorded = make_graphs(graphs, model, backend)
     warm_up(config, model, pool, backend)
     with progress("generate", len(ids), shown=not quiet and len(ids) > 1) as on_progress:
         made = generate(
@@ -97,6 +103,7 @@ def generate_command(
             pool,
             end_ids=text.end_ids,
             backend=backend,
+            graphs=recorded,
             check=check,
             on_step=each_step(on_progress),
         )

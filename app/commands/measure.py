@@ -45,9 +45,18 @@ def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option(
     "--clock", default="measured", show_default=True, help="what drives the schedule: measured | modelled"
 )
+@click.option(
+    "--graphs", default="auto", show_default=True, help="CUDA graphs of decode steps: auto | on | off"
+)
 @output_options
 def measure(
-    allocators: tuple[str, ...], backend: str, device: str, clock: Any, check: bool, **options: Any
+    allocators: tuple[str, ...],
+    backend: str,
+    device: str,
+    clock: Any,
+    graphs: str,
+    check: bool,
+    **options: Any,
 ) -> None:
     """Execute TRACE with real tensors; model, dtype and hardware default to tiny, fp32 and laptop."""
     output = Output.take(options)
@@ -66,6 +75,7 @@ def measure(
                     backend=backend,
                     device=device,
                     clock=clock,
+                    graphs=graphs,
                     native=name in NATIVE,
                     check=check,
                     on_step=each_step(on_progress),
