@@ -10,7 +10,7 @@ demo: .venv/ready  ## simulate and really execute one trace under four allocator
 	$(BIN)/pagelab compare demo --pool-tokens 4096 --max-len 512 --out out/demo
 
 test: .venv/ready-dev  ## run all tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 check: .venv/ready-dev  ## lint, format, types, import direction
 	$(BIN)/ruff check .

@@ -42,7 +42,7 @@ CLASSES = tuple(field.name for field in fields(Ledger) if field.name != "pool")
 
 def waste_percent(pool: float, live: float, free: float) -> float:
     """`1 - live / (pool - free)` in percent: the share of slots in use that holds no live KV."""
-    return 100.0 * (1.0 - live / (pool - free)) if pool > free else 0.0
+    return max(0.0, 100.0 * (1.0 - live / (pool - free))) if pool > free else 0.0  # means round
 
 
 def take_ledger(scheduler: Scheduler, usage: Usage | None = None) -> Ledger:
