@@ -7,13 +7,11 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from engine.attention import (
-    contiguous_attention,
-    contiguous_prefill,
-    paged_attention,
-    paged_prefill,
-    write_kv,
-)
+from engine.attention.features import Options
+from engine.attention.kv import KV, ContiguousKV, PagedKV
+from engine.attention.prepared import Prepared, prepare_decode, prepare_prefill
+from engine.attention.write import check_write
+from engine.attention.write import write_checked as write_kv
 from engine.flat import FlatBatch
 
 
@@ -45,17 +43,22 @@ class Reading:
 
 
 class StepAttend(ABC):
-    """`engine.model.Attend` for one batch. A subclass says how its pool is written and read.
+    """`engine.model.Attend` for one batch. A subclass says how its pool is addressed.
 
     Queries, keys and values are rounded to the cache's dtype before a kernel sees them; the result goes
-    back to the model's.
+    back to the model's. Slots, tables and lengths are the same in all layers: the first layer has them
+    checked and planned, the others use that.
     """
 
     def __init__(self, cache: Cache, batch: FlatBatch, reading: Reading, slots: Tensor) -> None:
         self.cache = cache
         self.batch = batch
         self.slots = slots  # int64 [T], where each token of the step goes
-        self.options = reading.options()
+        self._backend = reading.backend
+        self._options = Options(window=reading.window, sinks=reading.sinks)
+        self._is_checked = False  # whether the slots lie in the pool
+        self._decode: Prepared | None = None
+        self._prefill: Prepared | None = None
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         """Stores `key` and `value` [T, HKV, D], then attends `query` [T, H, D]; gives [T, H, D]."""
@@ -65,27 +68,41 @@ class StepAttend(ABC):
         query = query.to(keys.dtype)
         out, n = torch.empty_like(query), self.batch.num_decodes
         if n > 0:
-            self.decode(keys, values, query[:n], out[:n])
+            self._decode = self._decode or self._prepare_decode(query[:n], keys, values)
+            self._decode(query[:n], keys, values, out[:n])
         if n < len(query):
-            self.prefill(keys, values, query[n:], out[n:])
+            self._prefill = self._prefill or self._prepare_prefill(query[n:], keys, values)
+            self._prefill(query[n:], keys, values, out[n:])
         return out.to(model_dtype)
 
     def store(self, layer: int, key: Tensor, value: Tensor) -> None:
         """Writes the keys and values of all tokens of the step."""
-        dtype = self.cache.dtype
-        write_kv(key.to(dtype), value.to(dtype), self.cache.keys(layer), self.cache.values(layer), self.slots)
+        dtype, keys, values = self.cache.dtype, self.cache.keys(layer), self.cache.values(layer)
+        key, value = key.to(dtype), value.to(dtype)
+        if not self._is_checked:
+            check_write(key, value, keys, values, self.slots)
+            self._is_checked = True
+        write_kv(key, value, keys, values, self.slots)
 
     def read(self, layer: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """The keys and values that kernels read: the cache itself, or numbers of `dtype` for its codes."""
         return self.cache.keys(layer), self.cache.values(layer)
 
     @abstractmethod
-    def decode(self, keys: Tensor, values: Tensor, query: Tensor, out: Tensor) -> None:
-        """Attention of the first `num_decodes` sequences, one query each, into `out`."""
+    def kv(self, keys: Tensor, values: Tensor, sequences: slice) -> KV:
+        """Keys and values as these sequences of the batch address them."""
 
-    @abstractmethod
-    def prefill(self, keys: Tensor, values: Tensor, query: Tensor, out: Tensor) -> None:
-        """Attention of the other sequences, each query to its own position and those before, into `out`."""
+    def _prepare_decode(self, query: Tensor, keys: Tensor, values: Tensor) -> Prepared:
+        """Attention of the first `num_decodes` sequences, one query each."""
+        decodes = slice(self.batch.num_decodes)
+        kv, lengths = self.kv(keys, values, decodes), self.batch.seq_lens[decodes]
+        return prepare_decode(query, kv, lengths, self._options, self._backend)
+
+    def _prepare_prefill(self, query: Tensor, keys: Tensor, values: Tensor) -> Prepared:
+        """Attention of the other sequences, each query to its own position and those before."""
+        others = slice(self.batch.num_decodes, None)
+        kv, lengths = self.kv(keys, values, others), self.batch.seq_lens[others]
+        return prepare_prefill(query, kv, lengths, self.batch.prefill_starts, self._options, self._backend)
 
 
 class PagedAttend(StepAttend):
@@ -98,13 +115,8 @@ class PagedAttend(StepAttend):
         blocks = self.tables[batch.sequence_of, batch.positions // block_size].long()
         super().__init__(cache, batch, reading, blocks * block_size + batch.positions % block_size)
 
-    def decode(self, keys: Tensor, values: Tensor, query: Tensor, out: Tensor) -> None:
-        n, lengths = self.batch.num_decodes, self.batch.seq_lens
-        paged_attention(query, keys, values, self.tables[:n], lengths[:n], out=out, **self.options)
-
-    def prefill(self, keys: Tensor, values: Tensor, query: Tensor, out: Tensor) -> None:
-        n, lengths, loc = self.batch.num_decodes, self.batch.seq_lens, self.batch.prefill_starts
-        paged_prefill(query, keys, values, self.tables[n:], lengths[n:], loc, out=out, **self.options)
+    def kv(self, keys: Tensor, values: Tensor, sequences: slice) -> KV:
+        return PagedKV(keys, values, self.tables[sequences])
 
 
 class ContiguousAttend(StepAttend):
@@ -114,10 +126,5 @@ class ContiguousAttend(StepAttend):
         self.starts = ranges[batch.rows, 0]  # int64 [S]
         super().__init__(cache, batch, reading, self.starts[batch.sequence_of] + batch.positions)
 
-    def decode(self, keys: Tensor, values: Tensor, query: Tensor, out: Tensor) -> None:
-        n, lengths = self.batch.num_decodes, self.batch.seq_lens
-        contiguous_attention(query, keys, values, self.starts[:n], lengths[:n], out=out, **self.options)
-
-    def prefill(self, keys: Tensor, values: Tensor, query: Tensor, out: Tensor) -> None:
-        n, lengths, loc = self.batch.num_decodes, self.batch.seq_lens, self.batch.prefill_starts
-        contiguous_prefill(query, keys, values, self.starts[n:], lengths[n:], loc, out=out, **self.options)
+    def kv(self, keys: Tensor, values: Tensor, sequences: slice) -> KV:
+        return ContiguousKV(keys, values, self.starts[sequences])

@@ -13,7 +13,7 @@ from typing import Protocol
 
 import torch
 from torch import Tensor
-from torch.nn.functional import silu
+from torch.nn.functional import rms_norm, silu
 
 from engine.packed import PackedMatrix, can_pack, project
 from engine.parameters import Layer, WeightSource
@@ -87,7 +87,7 @@ class LlamaModel:
         Only `rows`, the tokens after which something is emitted, go through the lm head.
         """
         hidden = self.embedding[token_ids]  # [T, hidden]
-        cos, sin = self.cos[positions].unsqueeze(1), self.sin[positions].unsqueeze(1)  # [T, 1, D / 2]
+        cos, sin = self.cos[positions].unsqueeze(1), self.sin[positions].unsqueeze(1)  # [T, 1, D]
         for index, layer in enumerate(self.layers):
             hidden = hidden + self.ranks.sum(self._attention(index, layer, hidden, cos, sin, kv))
             gate, up = project(self._norm(hidden, layer.mlp_norm), layer.gate_up).chunk(2, dim=-1)
@@ -100,16 +100,11 @@ class LlamaModel:
         num_heads, num_kv_heads = self.own.num_heads, self.own.num_kv_heads
         qkv = project(self._norm(hidden, layer.attention_norm), layer.qkv, layer.qkv_bias)
         qkv = qkv.view(len(hidden), num_heads + 2 * num_kv_heads, self.spec.head_dim)
-        query, key, value = qkv.split([num_heads, num_kv_heads, num_kv_heads], dim=1)
-        attended = kv.attend(index, rotate(query, cos, sin), rotate(key, cos, sin), value)
+        rotating, value = qkv.split([num_heads + num_kv_heads, num_kv_heads], dim=1)
+        query, key = rotate(rotating, cos, sin).split([num_heads, num_kv_heads], dim=1)
+        attended = kv.attend(index, query, key, value)
         return project(attended.reshape(len(hidden), -1), layer.output)
 
     def _norm(self, hidden: Tensor, weight: Tensor) -> Tensor:
-        return rms_norm(hidden, weight, self.spec.rms_epsilon)
-
-
-def rms_norm(hidden: Tensor, weight: Tensor, epsilon: float) -> Tensor:
-    """`hidden` over its root mean square, in float32 (Zhang and Sennrich 2019)."""
-    wide = hidden.float()
-    scale = torch.rsqrt(wide.square().mean(dim=-1, keepdim=True) + epsilon)
-    return (wide * scale).to(hidden.dtype) * weight
+        """`hidden` over its root mean square (Zhang and Sennrich 2019), times `weight`."""
+        return rms_norm(hidden, weight.shape, weight, self.spec.rms_epsilon)

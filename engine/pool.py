@@ -55,6 +55,7 @@ class PagedPool:
         self.dtype = dtype
         self.device = device
         self.storage = new_pool((num_blocks, *block_shape), dtype, device)
+        self._layers = [one.unbind(1) for one in self.storage.unbind(1)]  # views, made once
         self.host = HostBlocks(self.storage, num_host_blocks)
         self.table = TableRows(max_rows, -(-max_len // block_size), device)
         self._work = BlockWork(self.storage)
@@ -74,11 +75,11 @@ class PagedPool:
 
     def keys(self, layer: int) -> Tensor:
         """A view [num_blocks, block_size, HKV, D]."""
-        return self.storage[:, layer, 0]
+        return self._layers[layer][0]
 
     def values(self, layer: int) -> Tensor:
         """A view [num_blocks, block_size, HKV, D]."""
-        return self.storage[:, layer, 1]
+        return self._layers[layer][1]
 
     # Memory events, in the order of the log. `name` is the sequence that is meant.
 

@@ -10,9 +10,14 @@ from sim.spec import RopeScaling
 
 
 def rope_tables(spec: ModelSpec, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Cosines and sines, float32 [max_positions, D / 2], computed once on the CPU in float64."""
+    """What `rotate` takes for each position, float32 [max_positions, D]: cosines, and sines of both signs.
+
+    Computed once, on the CPU in float64.
+    """
     angles = torch.outer(torch.arange(spec.max_positions, dtype=torch.float64), frequencies(spec))
-    return angles.cos().float().to(device), angles.sin().float().to(device)
+    cos, sin = angles.cos(), angles.sin()
+    cosines, sines = torch.cat([cos, cos], dim=-1), torch.cat([-sin, sin], dim=-1)
+    return cosines.float().to(device), sines.float().to(device)
 
 
 def frequencies(spec: ModelSpec) -> Tensor:
@@ -30,7 +35,12 @@ def stretch(turning: Tensor, scaling: RopeScaling) -> Tensor:
     return share * turning + (1.0 - share) * turning / scaling.factor
 
 
-def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Rotates the pairs (x[i], x[i + D / 2]) of `x` [T, heads, D], as Llama does."""
-    first, second = x.float().chunk(2, dim=-1)
-    return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1).to(x.dtype)
+def rotate(x: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
+    """Rotates the pairs (x[i], x[i + D / 2]) of `x` [T, heads, D], as Llama does.
+
+    first * cos - second * sin, and second * cos + first * sin, for both halves at once: `cosines` and `sines`
+    are rows [T, 1, D] of `rope_tables`.
+    """
+    wide = x.float()
+    crossed = wide.roll(x.shape[-1] // 2, dims=-1).mul_(sines)
+    return (wide * cosines).add_(crossed).to(x.dtype)

@@ -5,7 +5,7 @@ import os
 import torch
 
 from engine.arena import ContiguousArena
-from engine.attention.api import BACKENDS
+from engine.attention.backends import BACKENDS
 from engine.checkpoint.named import weights_of
 from engine.executor import Pool
 from engine.facts import available_bytes

@@ -1,20 +1,12 @@
 """The functions that the engine calls: check the input, pick a backend, run it."""
 
-from collections.abc import Callable
-from importlib import import_module
-
 import torch
 from torch import Tensor
 
-from engine.attention.checks import check_attention, check_caches, check_decode, check_prefill, require
-from engine.attention.features import Options, make_features
+from engine.attention.checks import check_out
+from engine.attention.features import Options
 from engine.attention.kv import KV, ContiguousKV, PagedKV
-
-BACKENDS = {
-    "torch": "engine.attention.reference",
-    "cpu": "engine.attention.cpu_backend",
-    "triton": "engine.attention.triton_backend",
-}
+from engine.attention.prepared import Prepared, prepare_decode, prepare_prefill
 
 
 def paged_attention(
@@ -54,7 +46,6 @@ def paged_attention(
     Raises ValueError, with the numbers and the remedy, on input that does not fit together and on what
     the backend cannot do. Paper: PagedAttention, arXiv 2309.06180, section 4.1.
     """
-    check_caches(key_cache, value_cache, num_dims=4)
     options = Options(scale, window, sinks, alibi_slopes, softcap, k_scale, v_scale)
     return decode(query, PagedKV(key_cache, value_cache, block_tables), seq_lens, options, out, backend)
 
@@ -87,7 +78,6 @@ def paged_prefill(
     Causal: a query sees its own position and what comes before (bottom-right aligned). The rest, errors
     too, as in `paged_attention`.
     """
-    check_caches(key_cache, value_cache, num_dims=4)
     options = Options(scale, window, sinks, alibi_slopes, softcap, k_scale, v_scale)
     kv = PagedKV(key_cache, value_cache, block_tables)
     return prefill(query, kv, seq_lens, query_start_loc, options, out, backend)
@@ -115,7 +105,6 @@ def contiguous_attention(
     key_arena, value_arena  [num_slots, num_kv_heads, head_dim]
     starts                  int64 [num_seqs], the first slot of each sequence
     """
-    check_caches(key_arena, value_arena, num_dims=3)
     options = Options(scale, window, sinks, alibi_slopes, softcap, k_scale, v_scale)
     return decode(query, ContiguousKV(key_arena, value_arena, starts), seq_lens, options, out, backend)
 
@@ -139,7 +128,6 @@ def contiguous_prefill(
     backend: str = "auto",
 ) -> Tensor:
     """`paged_prefill` without pages; arenas and `starts` as in `contiguous_attention`."""
-    check_caches(key_arena, value_arena, num_dims=3)
     options = Options(scale, window, sinks, alibi_slopes, softcap, k_scale, v_scale)
     kv = ContiguousKV(key_arena, value_arena, starts)
     return prefill(query, kv, seq_lens, query_start_loc, options, out, backend)
@@ -149,12 +137,8 @@ def decode(
     query: Tensor, kv: KV, seq_lens: Tensor, options: Options, out: Tensor | None, backend: str
 ) -> Tensor:
     """One query token for each sequence, paged or contiguous."""
-    check_attention(query, kv, seq_lens, out)
-    features = make_features(query, kv.num_kv_heads, options)
-    check_decode(query, kv, seq_lens, features)
-    result = torch.empty_like(query, memory_format=torch.contiguous_format) if out is None else out
-    pick("decode", backend, query)(query, kv, seq_lens, features, result)
-    return result
+    prepared = prepare_decode(query, kv, seq_lens, options, backend)
+    return run(prepared, query, kv, out)
 
 
 def prefill(
@@ -167,22 +151,14 @@ def prefill(
     backend: str,
 ) -> Tensor:
     """Many query tokens for each sequence, paged or contiguous."""
-    check_attention(query, kv, seq_lens, out)
-    features = make_features(query, kv.num_kv_heads, options)
-    check_prefill(query, kv, seq_lens, query_start_loc, features)
-    result = torch.empty_like(query, memory_format=torch.contiguous_format) if out is None else out
-    pick("prefill", backend, query)(query, kv, seq_lens, query_start_loc, features, result)
-    return result
+    prepared = prepare_prefill(query, kv, seq_lens, query_start_loc, options, backend)
+    return run(prepared, query, kv, out)
 
 
-def pick(operation: str, backend: str, tensor: Tensor) -> Callable[..., None]:
-    """The backend's function. Its module is imported on first use: numba and Triton take a while."""
-    return getattr(import_module(BACKENDS[choose(backend, tensor)]), operation)
-
-
-def choose(backend: str, tensor: Tensor) -> str:
-    """The name of the backend that works on the tensor."""
-    if backend == "auto":
-        backend = "triton" if tensor.is_cuda else "cpu"
-    require(backend in BACKENDS, f'backend "{backend}": must be one of auto, {", ".join(BACKENDS)}')
-    return backend
+def run(prepared: Prepared, query: Tensor, kv: KV, out: Tensor | None) -> Tensor:
+    """Into `out`, or into a new tensor."""
+    if out is None:
+        out = torch.empty_like(query, memory_format=torch.contiguous_format)
+    check_out(query, out)
+    prepared(query, kv.keys, kv.values, out)
+    return out

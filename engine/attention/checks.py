@@ -65,7 +65,7 @@ def check_caches(key_cache: Tensor, value_cache: Tensor, *, num_dims: int) -> No
         )
 
 
-def check_attention(query: Tensor, kv: KV, seq_lens: Tensor, out: Tensor | None) -> None:
+def check_attention(query: Tensor, kv: KV, seq_lens: Tensor) -> None:
     """Shapes, dtypes and devices of decode and prefill."""
     require_shape("query", query, "num_tokens", "num_heads", kv.head_dim)
     require_dtype("query", query, *QUERY_DTYPES)
@@ -86,10 +86,13 @@ def check_attention(query: Tensor, kv: KV, seq_lens: Tensor, out: Tensor | None)
     require_dtype("seq_lens", seq_lens, torch.int32)
     named = [("the key cache", kv.keys), ("the value cache", kv.values), ("the block table", kv.table)]
     require_device(("query", query), *named, ("seq_lens", seq_lens))
-    if out is not None:
-        require_shape("out", out, *query.shape)
-        require_dtype("out", out, query.dtype)
-        require_device(("query", query), ("out", out))
+
+
+def check_out(query: Tensor, out: Tensor) -> None:
+    """A tensor for the result."""
+    require_shape("out", out, *query.shape)
+    require_dtype("out", out, query.dtype)
+    require_device(("query", query), ("out", out))
 
 
 def check_decode(query: Tensor, kv: KV, seq_lens: Tensor, features: Features) -> None:

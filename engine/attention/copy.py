@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from engine.attention.api import choose, pick
+from engine.attention.backends import choose, pick
 from engine.attention.checks import require, require_dtype, require_shape
 
 BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from engine.attention.backends import Run
 from engine.attention.checks import QUANTIZED_DTYPES, require
 from engine.attention.cpu_decode import CHUNK, decode_chunks, merge_chunks
 from engine.attention.cpu_prefill import NUM_ROWS, prefill_tiles
@@ -29,40 +30,60 @@ Array = np.ndarray[Any, Any]
 
 def decode(query: Tensor, kv: KV, seq_lens: Tensor, features: Features, out: Tensor) -> None:
     """See `engine.attention.reference.decode`."""
-    check_device_and_dtype(query, kv)
-    lengths = seq_lens.numpy().astype(np.int64)
-    tasks, first_task = decode_tasks(lengths, features)
-    scaled = scaled_query(query, kv, features)
-    sums = np.empty((len(tasks), *scaled.shape[1:]), np.float32)
-    tops, totals = np.empty((2, len(tasks), scaled.shape[1]), np.float32)
-    cache, options = cache_arguments(kv), feature_arguments(query, kv, features)
-
-    def work(first: int, last: int) -> None:
-        decode_chunks(first, last, tasks, scaled, *cache, lengths, *options, sums, tops, totals)
-
-    num_reads = int((tasks[:, 2] - tasks[:, 1]).sum()) * kv.num_kv_heads * kv.head_dim
-    share_out(work, len(tasks), num_reads)
-    result = np.empty(scaled.shape, np.float32)
-    merge_chunks(first_task, sums, tops, totals, result)
-    store(result, kv, features, out)
+    plan_decode(query, kv, seq_lens, features)(query, kv.keys, kv.values, out)
 
 
 def prefill(
     query: Tensor, kv: KV, seq_lens: Tensor, query_start_loc: Tensor, features: Features, out: Tensor
 ) -> None:
     """See `engine.attention.reference.prefill`."""
+    plan_prefill(query, kv, seq_lens, query_start_loc, features)(query, kv.keys, kv.values, out)
+
+
+def plan_decode(query: Tensor, kv: KV, seq_lens: Tensor, features: Features) -> Run:
+    """Decode of one step: tasks, table and room to work in are the same in every layer."""
+    check_device_and_dtype(query, kv)
+    lengths = seq_lens.numpy().astype(np.int64)
+    tasks, first_task = decode_tasks(lengths, features)
+    num_reads = int((tasks[:, 2] - tasks[:, 1]).sum()) * kv.num_kv_heads * kv.head_dim
+    sums = np.empty((len(tasks), *query.shape[1:]), np.float32)
+    tops, totals = np.empty((2, len(tasks), query.shape[1]), np.float32)
+    result = np.empty(query.shape, np.float32)
+    layout, options = layout_arguments(kv), feature_arguments(query, kv, features)
+
+    def run(query: Tensor, keys: Tensor, values: Tensor, out: Tensor) -> None:
+        scaled = scaled_query(query, kv, features)
+        cache = flat(keys), flat(values)
+
+        def work(first: int, last: int) -> None:
+            decode_chunks(first, last, tasks, scaled, *cache, *layout, lengths, *options, sums, tops, totals)
+
+        share_out(work, len(tasks), num_reads)
+        merge_chunks(first_task, sums, tops, totals, result)
+        store(result, kv, features, out)
+
+    return run
+
+
+def plan_prefill(query: Tensor, kv: KV, seq_lens: Tensor, query_start_loc: Tensor, features: Features) -> Run:
+    """Prefill of one step: as `plan_decode`."""
     check_device_and_dtype(query, kv)
     tile_tokens = max(NUM_ROWS * kv.num_kv_heads // query.shape[1], 1)
     tasks = prefill_tasks(seq_lens.tolist(), query_start_loc.tolist(), kv.num_kv_heads, tile_tokens)
-    scaled = scaled_query(query, kv, features)
-    result = np.zeros(scaled.shape, np.float32)
-    cache, options = cache_arguments(kv), feature_arguments(query, kv, features)
+    result = np.zeros(query.shape, np.float32)  # rows that belong to no sequence stay zero
+    layout, options = layout_arguments(kv), feature_arguments(query, kv, features)
 
-    def work(first: int, last: int) -> None:
-        prefill_tiles(first, last, tasks, scaled, *cache, *options, result)
+    def run(query: Tensor, keys: Tensor, values: Tensor, out: Tensor) -> None:
+        scaled = scaled_query(query, kv, features)
+        cache = flat(keys), flat(values)
 
-    share_out(work, len(tasks), len(tasks) * NUM_ROWS * kv.head_dim)
-    store(result, kv, features, out)
+        def work(first: int, last: int) -> None:
+            prefill_tiles(first, last, tasks, scaled, *cache, *layout, *options, result)
+
+        share_out(work, len(tasks), len(tasks) * NUM_ROWS * kv.head_dim)
+        store(result, kv, features, out)
+
+    return run
 
 
 def check_device_and_dtype(query: Tensor, kv: KV) -> None:
@@ -107,12 +128,12 @@ def scaled_query(query: Tensor, kv: KV, features: Features) -> Array:
     return scaled.contiguous().numpy()
 
 
-def cache_arguments(kv: KV) -> tuple[Any, ...]:
-    """The caches as the kernels take them: flat arrays, strides, how to widen, and the table."""
+def layout_arguments(kv: KV) -> tuple[Any, ...]:
+    """How the kernels find a number in a layer's flat caches and widen it: strides, dtype, and the table."""
     strides = np.array([kv.strides(kv.keys), kv.strides(kv.values)], dtype=np.int64)
     is_half = kv.keys.dtype == torch.float16
     table = kv.table.numpy().astype(np.int64)
-    return flat(kv.keys), flat(kv.values), strides, is_half, code_numbers(kv.keys.dtype), table, kv.block_size
+    return strides, is_half, code_numbers(kv.keys.dtype), table, kv.block_size
 
 
 def flat(cache: Tensor) -> Array:
@@ -143,7 +164,7 @@ def store(result: Array, kv: KV, features: Features, out: Tensor) -> None:
     """out = result * v_scale, in out's dtype."""
     numbers = torch.from_numpy(result)
     if features.v_scale is not None:
-        numbers *= features.v_scale.repeat_interleave(out.shape[1] // kv.num_kv_heads)[:, None]
+        numbers = numbers * features.v_scale.repeat_interleave(out.shape[1] // kv.num_kv_heads)[:, None]
     out.copy_(numbers)
 
 

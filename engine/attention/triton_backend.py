@@ -41,8 +41,10 @@ def decode(query: Tensor, kv: KV, seq_lens: Tensor, features: Features, out: Ten
         return
     group = num_heads // kv.num_kv_heads
     factors = factor_dtype(query.dtype, kv.keys.dtype, interpreted=IS_INTERPRETED)
-    launch = decode_launch(factors.itemsize, padded(head_dim), is_paged=isinstance(kv, PagedKV))
+    sizes = (factors.itemsize, kv.keys.dtype.itemsize, padded(head_dim))
+    launch = decode_launch(*sizes, is_paged=isinstance(kv, PagedKV))
     block_m = min(max(power_of_two(group), launch.rows), MAX_DECODE_ROWS)
+    num_warps = 8 if block_m == MAX_DECODE_ROWS else launch.num_warps
     cut = (-(-min_chunk_tokens(group) // launch.tile), max_chunks(kv.num_kv_heads))
     num_chunks = count_chunks(kv, features, launch.tile, *cut)
     result, seq_lens = writable(out), seq_lens.contiguous()
@@ -63,7 +65,7 @@ def decode(query: Tensor, kv: KV, seq_lens: Tensor, features: Features, out: Ten
     constants = {"NUM_KV_HEADS": kv.num_kv_heads, "BLOCK_M": block_m, "TILE": launch.tile}
     constants |= {"DIRECT": is_direct} | shared_constants(kv, features, group, factors)
     kernel: Any = decode_kernel
-    kernel[grid](*arguments, **constants, num_warps=launch.num_warps, num_stages=launch.num_stages)
+    kernel[grid](*arguments, **constants, num_warps=num_warps, num_stages=launch.num_stages)
     if not is_direct:
         arguments = (partial, lse, seq_lens, result, result.stride(0), result.stride(1), num_chunks, *cut)
         arguments += feature_numbers(features)[2:]
@@ -84,7 +86,8 @@ def prefill(
         return
     group = num_heads // kv.num_kv_heads
     factors = factor_dtype(query.dtype, kv.keys.dtype, interpreted=IS_INTERPRETED)
-    launch = prefill_launch(factors.itemsize, padded(head_dim), is_paged=isinstance(kv, PagedKV))
+    sizes = (factors.itemsize, kv.keys.dtype.itemsize, padded(head_dim))
+    launch = prefill_launch(*sizes, is_paged=isinstance(kv, PagedKV))
     block_m = max(launch.rows, power_of_two(group))
     result = writable(out)
     grid = (num_tokens // (block_m // group) + kv.num_seqs, kv.num_kv_heads)

@@ -45,8 +45,8 @@ PREFILL: Table = {
     (2, 16): Launch(128, 64, 8, 3),
     (2, 32): Launch(128, 64, 8, 3),
     (2, 64): Launch(128, 64, 8, 3),
-    (2, 128): Launch(128, 32, 8, 3),  # 64 keys spill on sm_80
-    (2, 256): Launch(64, 32, 8, 3),  # so do 128 rows
+    (2, 128): Launch(64, 32, 4, 3),  # on sm_80 more of either spills
+    (2, 256): Launch(64, 32, 8, 3),
     (4, 16): Launch(32, 32, 8, 3),
     (4, 32): Launch(32, 32, 8, 3),
     (4, 64): Launch(32, 32, 8, 3),
@@ -62,6 +62,8 @@ PREFILL_HOPPER = PREFILL | {
     (2, 128): Launch(128, 64, 8, 5),
     (2, 256): Launch(64, 32, 8, 5),
 }
+# 8-bit codes that become float32 take more registers than what they are read from: smaller tiles.
+CODES_AS_FLOAT32 = {"decode": Launch(16, 16, 8, 3), "prefill": Launch(16, 16, 8, 3)}
 CONTIGUOUS_STAGES = 3
 AMD_STAGES = 2
 
@@ -69,17 +71,23 @@ MIN_CHUNK = 256
 PROGRAMS_OF_ONE = 256  # of one long sequence: two for each of some 130 multiprocessors
 
 
-def decode_launch(factor_bytes: int, block_d: int, *, is_paged: bool) -> Launch:
+def decode_launch(factor_bytes: int, cache_bytes: int, block_d: int, *, is_paged: bool) -> Launch:
     """For the GPU that is there."""
     launch = DECODE[factor_bytes, block_d]
+    if factor_bytes == 4 and cache_bytes == 1:
+        launch = CODES_AS_FLOAT32["decode"]
     if generation() == "amd":
         return replace(launch, num_stages=AMD_STAGES)
     return launch if is_paged else replace(launch, num_stages=CONTIGUOUS_STAGES)
 
 
-def prefill_launch(factor_bytes: int, block_d: int, *, is_paged: bool) -> Launch:
+def prefill_launch(factor_bytes: int, cache_bytes: int, block_d: int, *, is_paged: bool) -> Launch:
     """For the GPU that is there."""
     launch = (PREFILL_HOPPER if generation() == "hopper" else PREFILL)[factor_bytes, block_d]
+    if cache_bytes == 1 and factor_bytes == 4:
+        launch = CODES_AS_FLOAT32["prefill"]
+    elif cache_bytes == 1 and block_d == 256:
+        launch = replace(launch, rows=32, num_warps=4)
     if generation() == "amd":
         return replace(launch, num_stages=AMD_STAGES)
     return launch if is_paged else replace(launch, num_stages=CONTIGUOUS_STAGES)

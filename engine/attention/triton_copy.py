@@ -98,8 +98,9 @@ def launch(
     kernel: Any = copy_kernel
     pairs = pairs.to(device, non_blocking=True).contiguous()
     sizes = (steps[0] // unit, steps[1] // unit, run // unit)
-    constants = {"CHUNK": CHUNK, "WIDE": is_wide, "num_warps": NUM_WARPS}
-    kernel[len(pairs), len(sources), -(-sizes[2] // CHUNK)](*tables, pairs, *sizes, **constants)
+    chunk = CHUNK if is_wide else CHUNK // 4  # single bytes take more registers each
+    constants = {"CHUNK": chunk, "WIDE": is_wide, "num_warps": NUM_WARPS}
+    kernel[len(pairs), len(sources), -(-sizes[2] // chunk)](*tables, pairs, *sizes, **constants)
 
 
 def is_run(cache: Tensor) -> bool:

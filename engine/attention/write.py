@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from engine.attention.api import choose, pick
+from engine.attention.backends import choose, pick
 from engine.attention.checks import (
     QUANTIZED_DTYPES,
     check_caches,
@@ -42,24 +42,46 @@ def write_kv(
     Raises ValueError on a wrong shape, dtype or device, on scales for a cache that is not quantized, and
     (in CPU memory, where looking is free) on a slot outside the pool.
     """
-    num_dims = 3 if key_cache.dim() == 3 else 4
-    check_caches(key_cache, value_cache, num_dims=num_dims)
+    check_write(key, value, key_cache, value_cache, slot_mapping)
+    if key_cache.dtype not in QUANTIZED_DTYPES:
+        require(
+            k_scale is None and v_scale is None,
+            f"the cache is {key_cache.dtype}, not quantized: leave k_scale and v_scale out",
+        )
+    k_scales = per_head_scale("k_scale", k_scale, key_cache.shape[-2], key_cache.device)
+    v_scales = per_head_scale("v_scale", v_scale, key_cache.shape[-2], key_cache.device)
+    write_checked(key, value, key_cache, value_cache, slot_mapping, k_scales, v_scales, backend)
+
+
+def check_write(
+    key: Tensor, value: Tensor, key_cache: Tensor, value_cache: Tensor, slot_mapping: Tensor
+) -> None:
+    """What `write_kv` says of its tensors."""
+    check_caches(key_cache, value_cache, num_dims=3 if key_cache.dim() == 3 else 4)
     require_shape("key", key, "tokens", *key_cache.shape[-2:])
     require_shape("value", value, *key.shape)
     require_shape("slot_mapping", slot_mapping, key.shape[0])
     require_dtype("slot_mapping", slot_mapping, torch.int64)
     tensors = [("value", value), ("the key cache", key_cache), ("the value cache", value_cache)]
     require_device(("key", key), *tensors, ("slot_mapping", slot_mapping))
-    if key_cache.dtype not in QUANTIZED_DTYPES:
-        require(
-            k_scale is None and v_scale is None,
-            f"the cache is {key_cache.dtype}, not quantized: leave k_scale and v_scale out",
-        )
     if not slot_mapping.is_cuda:
         check_slots(slot_mapping, key_cache)
 
-    k_scales = per_head_scale("k_scale", k_scale, key_cache.shape[-2], key_cache.device)
-    v_scales = per_head_scale("v_scale", v_scale, key_cache.shape[-2], key_cache.device)
+
+def write_checked(
+    key: Tensor,
+    value: Tensor,
+    key_cache: Tensor,
+    value_cache: Tensor,
+    slot_mapping: Tensor,
+    k_scales: Tensor | None = None,
+    v_scales: Tensor | None = None,
+    backend: str = "auto",
+) -> None:
+    """`write_kv` for who has called `check_write`: a step of an engine does it in its first layer.
+
+    Scales are float32 [num_kv_heads].
+    """
     is_triton = choose(backend, key) == "triton"
     write = pick("write", "triton", key) if is_triton else scatter
     write(key, value, key_cache, value_cache, slot_mapping, k_scales, v_scales)
@@ -76,10 +98,12 @@ def scatter(
 ) -> None:
     """The write in torch's own operations, on any device: the oracle of the kernel."""
     is_token = slot_mapping >= 0
-    slots, size = slot_mapping[is_token], key_cache.shape[1]
-    where = (slots,) if key_cache.dim() == 3 else (slots // size, slots % size)
-    put(key_cache, where, encode(key[is_token], key_cache.dtype, k_scales))
-    put(value_cache, where, encode(value[is_token], value_cache.dtype, v_scales))
+    if not bool(is_token.all()):  # picking costs more than the write
+        key, value, slot_mapping = key[is_token], value[is_token], slot_mapping[is_token]
+    size = key_cache.shape[1]
+    where = (slot_mapping,) if key_cache.dim() == 3 else (slot_mapping // size, slot_mapping % size)
+    put(key_cache, where, encode(key, key_cache.dtype, k_scales))
+    put(value_cache, where, encode(value, value_cache.dtype, v_scales))
 
 
 def check_slots(slot_mapping: Tensor, cache: Tensor) -> None:
