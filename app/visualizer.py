@@ -1,7 +1,8 @@
 """The visualizer: `pagelab app`, or `streamlit run app/visualizer.py`.
 
-One page: the same requests under two allocators, side by side on one clock. Python runs the simulator and
-hands the player one replay; the player needs nothing more from here while it is played.
+The start page: the same requests under two allocators, side by side on one clock. Python runs the simulator
+and hands the player one replay; the player needs nothing more from here while it is played. Two more pages
+stand beside it: the calculator and the claims.
 """
 
 import hashlib
@@ -9,6 +10,7 @@ from typing import Any
 
 import streamlit as st
 
+from app import calculator, claims_page
 from app.payload import replay_payload
 from app.player import standalone_html
 from app.player.component import show_player
@@ -49,9 +51,8 @@ def show_replay(replay: dict[str, Any]) -> None:
         st.query_params["step"] = str(view.step)
 
 
-def page() -> None:
-    """Everything, top to bottom."""
-    st.set_page_config(page_title="PageLab", layout="wide")
+def playground() -> None:
+    """The start page, top to bottom."""
     problems = restore_from_address()
     with st.sidebar:
         st.title("PageLab", help="How LLM servers manage KV-cache memory: the same requests, two allocators.")
@@ -79,4 +80,18 @@ def page() -> None:
     )
 
 
-page()
+def pages() -> None:
+    """The page that the address names."""
+    st.set_page_config(page_title="PageLab", layout="wide")
+    chosen = st.navigation(
+        [
+            st.Page(playground, title="Playground", default=True),
+            st.Page(calculator.page, title="Calculator", url_path="calculator"),
+            st.Page(claims_page.page, title="Claims", url_path="claims"),
+        ],
+        position="top",
+    )
+    chosen.run()
+
+
+pages()

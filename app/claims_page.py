@@ -1,0 +1,47 @@
+"""The visualizer's claims: what two documents state about paging, with the verdicts."""
+
+import streamlit as st
+
+from app.claims import CLAIMS, Claim, Verdict
+
+MARKS = {Verdict.HOLDS: "✔", Verdict.CONDITIONAL: "◐", Verdict.WRONG: "✘", Verdict.NOT_CHECKABLE: "?"}
+
+
+@st.cache_data(show_spinner="Computing every claim ...")
+def ledger() -> list[dict[str, str]]:
+    """All claims as in `pagelab claims --json`; computed once for all visitors."""
+    return [claim.as_json() for claim in CLAIMS.values()]
+
+
+def page() -> None:
+    """The ledger, and one claim in full."""
+    st.header("Claims")
+    st.write(
+        "What two documents about paging state, beside what PageLab computes or measures. No verdict is "
+        "written down: each comes of a comparison. The same list: `pagelab claims`."
+    )
+    entries = ledger()
+    counts = {verdict: sum(entry["verdict"] == verdict for entry in entries) for verdict in Verdict}
+    for column, (verdict, count) in zip(st.columns(len(counts)), counts.items(), strict=True):
+        column.metric(f"{MARKS[verdict]} {verdict}", count)
+    wanted = st.multiselect("Show", [str(verdict) for verdict in Verdict], default=["wrong", "conditional"])
+    shown = [entry for entry in entries if entry["verdict"] in wanted]
+    st.dataframe(  # pyright: ignore[reportUnknownMemberType]
+        [
+            {name: entry[name] for name in ("id", "text", "claimed", "computed", "verdict", "why")}
+            for entry in shown
+        ],
+        hide_index=True,
+        width="stretch",
+    )
+    if shown:
+        id = st.selectbox("In full", [entry["id"] for entry in shown])
+        explain(CLAIMS[id], next(entry for entry in shown if entry["id"] == id))
+
+
+def explain(claim: Claim, entry: dict[str, str]) -> None:
+    """One claim, its reason, and the command that shows it."""
+    st.subheader(f"{MARKS[Verdict(entry['verdict'])]} {claim.text}: {claim.claimed}")
+    st.write(entry["why"])
+    st.write(f"Computed: {entry['computed'] or 'nothing'}. Stated in the {claim.source}.")
+    st.code(claim.command, language="sh")
