@@ -9,7 +9,8 @@ SECTIONS = {
         "size-classes", "large-block-size", "page-size", "compaction", "table",
     ),
     "Model and machine": (
-        "model", "kv-dtype", "hardware", "tensor-parallel", "timing", "clock", "backend", "device", "seed",
+        "model", "kv-dtype", "hardware", "tensor-parallel", "timing", "clock", "backend", "graphs",
+        "device", "seed",
     ),
     "Who runs when": (
         "batching", "step-rule", "max-seqs", "max-batch-tokens", "chunked-prefill", "watermark",
