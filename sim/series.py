@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, TextIO
 
 import numpy as np
@@ -80,14 +81,15 @@ class Series(StepTable):
         names = ("step", "duration_ps", "batch", "tokens", "running", "waiting", "swapped", "pool", *CLASSES)
         names += ("blocks", "table_entries")
         self._counts: dict[str, array[int]] = {name: array("q") for name in names}
+        of_ledger = {name for name in names if name in Ledger.__slots__}
+        self._read = attrgetter(*(f"ledger.{name}" if name in of_ledger else name for name in names))
 
     def add(self, row: Row) -> None:
         """Appends one step; its ledger must add up."""
         row.ledger.check(row.step)
-        for name, column in self._times.items():
-            column.append(getattr(row, name))
-        for name, column in self._counts.items():
-            column.append(getattr(row.ledger if hasattr(row.ledger, name) else row, name))
+        self._times["time"].append(row.time)
+        for column, count in zip(self._counts.values(), self._read(row), strict=True):
+            column.append(count)
 
     def __len__(self) -> int:
         return len(self._times["time"])

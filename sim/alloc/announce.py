@@ -87,6 +87,7 @@ class Announcer:
 
     def _emit(self, kind: Kind, sequence: Sequence, why: str, **changes: Any) -> None:
         """An event of one sequence; its index is given where the request has several."""
-        if sequence.request.width > 1:
+        request = sequence.request
+        if request.n > 1 or request.beam > 1:
             changes = {"sequence": sequence.index, **changes}
-        self._log.emit(kind, sequence.request.id, why, **changes)
+        self._log.emit(kind, request.id, why, **changes)
