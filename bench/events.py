@@ -1,6 +1,6 @@
 """How fast `--events` writes: events per second of a whole simulation whose log is streamed to a file.
 
-    python bench/events.py            # writes bench/results/events.json
+    python -m bench.events            # writes bench/results/events.json
 
 Beside it, in the same process, what json.dumps takes for one constant event: the yardstick that makes the
 figure comparable between machines. Seconds are processor time of this process, so that a shared machine
@@ -97,7 +97,7 @@ def main() -> None:
         print(trace.name, *(f"{key} {value:,.6g}" for key, value in results[trace.name].items()), sep="\n  ")
     small = fixed_lengths(300)
     document = {
-        "command": "python bench/events.py",
+        "command": "python -m bench.events",
         "machine": {"python": platform.python_version(), "cpus": os.cpu_count(), "load": os.getloadavg()},
         "config": {"pool_blocks": 7424, "block_size": 16, "max_seqs": 256},
         "runs": results,

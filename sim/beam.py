@@ -5,7 +5,7 @@ from random import Random
 from sim.request import SequenceGroup
 
 # Of a language model's scores only their ratio decides how soon one beam's offspring displace another's. A
-# ratio of 8 saves about what the paper's Figure 15 shows (bench/figure15.py; 1 saves far more).
+# ratio of 8 saves about what the paper's Figure 15 shows (`pagelab paper 15`).
 SURPRISE = 0.25  # mean fall of a beam's score by a token, in nats
 RUNNER_UP = 2.0  # how much less likely than its best continuation a beam's others are, in nats
 

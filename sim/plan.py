@@ -1,5 +1,6 @@
 """How many tokens each sequence of a group runs in a step, within a budget."""
 
+from sim.alloc import KVAllocator, Short
 from sim.request import Sequence, SequenceGroup
 from sim.speculate import DraftModel
 
@@ -30,3 +31,12 @@ def plan_chunks(group: SequenceGroup, budget: int) -> Plan:
             plan.append((sequence, num_tokens))
             budget -= num_tokens
     return plan
+
+
+def reserve(plan: Plan, allocator: KVAllocator) -> Short | None:
+    """Room for every chunk; on a shortage some may have got theirs, which they keep."""
+    for sequence, num_tokens in plan:
+        answer = allocator.grow(sequence, num_tokens)
+        if isinstance(answer, Short):
+            return answer
+    return None

@@ -19,7 +19,7 @@ from sim.config import Config
 from sim.events import Sink
 from sim.limits import why_never
 from sim.narrate import Narrator
-from sim.plan import Plan, plan_step
+from sim.plan import Plan, plan_step, reserve
 from sim.progress import Progress
 from sim.request import SequenceGroup
 from sim.victims import VICTIMS
@@ -130,7 +130,7 @@ class Scheduler:
             plan = plan_step(group, self._budget_left(batch), self._progress.drafts)
             if not plan:
                 break
-            short = self._reserve(plan)
+            short = reserve(plan, self.allocator)
             if short is None:
                 self._run(batch, group, plan)
                 index += 1
@@ -140,14 +140,6 @@ class Scheduler:
             index -= self.running.index(victim) < index  # it was scheduled already: everyone moves up
             self._preempt(batch, victim, needy=group, short=short)
         return nobody_preempted
-
-    def _reserve(self, plan: Plan) -> Short | None:
-        """Room for every chunk; on a shortage some may have got theirs, which they keep."""
-        for sequence, num_tokens in plan:
-            answer = self.allocator.grow(sequence, num_tokens)
-            if isinstance(answer, Short):
-                return answer
-        return None
 
     def _preempt(self, batch: Batch, victim: SequenceGroup, *, needy: SequenceGroup, short: Short) -> None:
         self.running.remove(victim)
@@ -223,7 +215,7 @@ class Scheduler:
             sequence.input_tokens = sequence.stored + sequence.num_pending
         plan = plan_step(group, budget, self._progress.drafts)
         self._say.admission(group, num_tokens, sum(count for _, count in plan), budget)
-        short = self._reserve(plan)
+        short = reserve(plan, self.allocator)
         assert short is None, f"{group.request.id} was admitted without its memory: {short}"
         self._run(batch, group, plan)
 

@@ -13,7 +13,7 @@ from sim.models import get_model
 from sim.request import Request, SequenceGroup
 from sim.timing import make_timing
 
-CONTEXT = 512  # tokens of the request that is preempted: 33 ms of PCIe each way and 36 ms of prefill fit it
+CONTEXT = 512  # tokens of the request that is preempted; the paper does not print it
 
 
 def figure_18b() -> Iterator[Point]:

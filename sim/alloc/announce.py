@@ -27,10 +27,9 @@ class Announcer:
         self, sequence: Sequence, num_held: int, num_tokens: int, blocks: list[int], size: int, left: int
     ) -> None:
         """`num_tokens` more did not fit the `num_held` blocks of its table; `left` are free now."""
-        why = (
-            f"{sequence.stored} + {num_tokens} tokens do not fit {num_held} blocks: {len(blocks)} blocks of "
-        )
-        self.alloc(sequence, blocks, f"{why}{size}, {left} left free")
+        short = f"{sequence.stored} + {num_tokens} tokens do not fit {num_held} blocks"
+        why = f"{short}: {len(blocks)} blocks of {size}, {left} left free"
+        self._emit(Kind.ALLOC, sequence, why, blocks=blocks)
 
     def evict(self, sequence: Sequence, blocks: list[int], because: str) -> None:
         """It takes blocks whose cached content is lost thereby."""

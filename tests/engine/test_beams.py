@@ -31,7 +31,7 @@ def test_beams_are_those_of_transformers(width: int, length_penalty: float) -> N
     theirs = reference()
     prompt, ended = [5, 60, 3, 77], 0
     theirs.lm_head.weight.data[END] *= 3  # so that beams do end, early and late
-    for last in range(3, 11):
+    for last in range(3, 27):
         ids = [*prompt, last]
         found = theirs.generate(
             torch.tensor([ids]),
@@ -51,7 +51,7 @@ def test_beams_are_those_of_transformers(width: int, length_penalty: float) -> N
         scores = torch.tensor([beam.value for beam in ours])
         torch.testing.assert_close(scores, found.sequences_scores, rtol=1e-4, atol=1e-4)
         ended += sum(beam.tokens[-1] == END and len(beam.tokens) < 9 for beam in ours)
-    assert ended > 0
+    assert ended > 2
 
 
 def unpadded(row: Tensor) -> list[int]:

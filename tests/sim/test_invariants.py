@@ -275,7 +275,8 @@ def test_a_pool_that_loses_a_block_breaks_the_first(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(BlockPool, "take", leaky)
     with pytest.raises(
-        BrokenInvariant, match=r"invariant 1 \(held and free slots make up the pool\).*decode|admit"
+        BrokenInvariant,
+        match=r"invariant 1 \(held and free slots make up the pool\).* by (?:decode|admit|prefill) of r0",
     ):
         simulate(requests((8, 8)), Config(pool_blocks=20), check=True)
 
