@@ -2,9 +2,9 @@
 
 from functools import cache
 
+from app.paper.servers import while_waiting
 from sim import Config, Request, Run, Trace, simulate
 from sim.alloc import RESERVATIONS
-from sim.ledger import CLASSES
 from sim.trace import LENGTHS, PAPER_FILTER, generate
 from sim.trace.arrivals import AllAtOnce
 
@@ -42,10 +42,7 @@ def one_by_one(lengths: str) -> Run:
 
 def shares_while_waiting(run: Run) -> dict[str, float]:
     """Mean share of the pool by class, in %, over the steps in which somebody waits."""
-    waits = run.series.column("waiting") > 0
-    return {
-        name: 100 * float(run.series.column(name)[waits].mean()) / run.config.num_slots for name in CLASSES
-    }
+    return while_waiting(run)[1]
 
 
 def waste(run: Run) -> float:
