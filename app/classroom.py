@@ -4,15 +4,16 @@ A result is the `report.json` that `pagelab compare --out DIR` writes, or what `
 told by the file's name, or its folder's where the file is called report.json.
 """
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from sim import InputError
+from sim.json_file import read_object
 
+MOST_BYTES = 512 * 2**20  # a report of a million requests takes 300 MB
 HEADER = "student,allocator,simulated_waste_percent,measured_waste_percent,steps,identical"
 
 
@@ -36,7 +37,7 @@ class Result:
 
 def collect(folder: Path) -> tuple[list[Result], list[str]]:
     """All results below `folder`, and a line for each file that is none. InputError if there are none."""
-    if not folder.is_dir():
+    if not os.path.isdir(folder):
         raise InputError(f"{folder}: is not a folder; give the one that holds the students' results")
     results: list[Result] = []
     skipped: list[str] = []
@@ -54,7 +55,7 @@ def collect(folder: Path) -> tuple[list[Result], list[str]]:
 def read_result(path: Path) -> Iterator[Result]:
     """The allocators of one file. Raises InputError when it is not a comparison."""
     try:
-        document = orjson.loads(path.read_bytes())
+        document = read_object(path, MOST_BYTES)
         student = path.parent.name if path.stem == "report" else path.stem
         waste = {(run["allocator"], run["source"]): float(run["waste_percent"]) for run in document["runs"]}
         agreed = {entry["allocator"]: entry for entry in document["agreement"]}
@@ -69,7 +70,9 @@ def read_result(path: Path) -> Iterator[Result]:
             )
             for name, entry in agreed.items()
         ]
-    except (OSError, KeyError, TypeError, ValueError) as error:
+    except InputError:
+        raise
+    except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path}: is not what `pagelab compare --json` writes ({_short(error)})") from error
     return iter(found)
 

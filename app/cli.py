@@ -11,6 +11,8 @@ from importlib import import_module
 import click
 
 from sim import InputError, __version__
+from sim.errors import one_line
+from sim.files import reason
 
 # name -> (module, attribute): a command is imported when it is called, so that `--help` needs no torch
 COMMANDS = {
@@ -74,6 +76,11 @@ def run(arguments: list[str] | None = None) -> int:
         # The reader (`| head`) has gone; Python must not complain about it again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:  # of a file that nobody expected to fail: it says itself what is wrong
+        where = f"{error.filename}: " if error.filename else ""
+        return _refuse(f"{where}{reason(error)}; the results are not complete")
+    except MemoryError:
+        return _refuse("out of memory: take fewer requests (--first N), or write no --events and no --out")
 
 
 def main() -> None:
@@ -82,5 +89,5 @@ def main() -> None:
 
 
 def _refuse(message: str, code: int = 2) -> int:
-    print(f"pagelab: {' '.join(message.split())}", file=sys.stderr)
+    print(f"pagelab: {one_line(message)}", file=sys.stderr)
     return code

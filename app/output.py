@@ -14,10 +14,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from app.chrome_trace import ChromeTrace, chrome_trace_of, write_chrome_trace
-from app.files import write_file, write_text
+from app.files import only_writer, write_file, write_text
 from app.recording import STANDARD_OUTPUT, AnyRun, Recorder, path_for, servers
 from app.tables import agreement_table, runs_table
 from sim import InputError, Run
+from sim.files import refuse_place
 from sim.report import report
 from sim.serve import OnProgress, OnStep
 from sim.stream import json_line
@@ -36,10 +37,18 @@ class Output:
 
     @classmethod
     def take(cls, options: dict[str, Any]) -> "Output":
-        """Removes from `options` what `output_options` added."""
+        """Removes from `options` what `output_options` added; takes the places where results go.
+
+        Raises InputError for a place that cannot be written, before anything has run.
+        """
         paths = {name: options.pop(name) for name in ("events", "chrome_trace", "series", "out")}
         if paths["events"] == "-" and options["as_json"]:
             raise InputError("--events - with --json: both would be written to standard output; name a file")
+        for name, path in paths.items():
+            if path and path != "-" and name != "out":
+                refuse_place(Path(path))
+        if paths["out"]:
+            click.get_current_context().with_resource(only_writer(Path(paths["out"])))
         return cls(
             as_json=options.pop("as_json"),
             quiet=options.pop("quiet"),

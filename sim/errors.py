@@ -3,9 +3,29 @@
 import difflib
 from collections.abc import Iterable
 
+LONGEST_MESSAGE = 1000  # characters
+
 
 class InputError(ValueError):
-    """Bad input or usage. The command line prints it as one line and exits with code 2."""
+    """Bad input or usage. The command line prints it as one line and exits with code 2.
+
+    Whatever it quotes, its text is one line that can be printed.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(one_line(message))
+
+
+def one_line(text: str) -> str:
+    """`text` on one line of at most `LONGEST_MESSAGE` characters, the middle left out if it is longer."""
+    line = printable(" ".join(text.split()))
+    half = LONGEST_MESSAGE // 2 - 3
+    return line if len(line) <= LONGEST_MESSAGE else f"{line[:half]} ... {line[-half:]}"
+
+
+def printable(text: str) -> str:
+    """`text` with line ends, control characters and the like escaped."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
 def unknown_name(what: str, name: str, known: Iterable[str]) -> InputError:

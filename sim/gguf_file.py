@@ -16,6 +16,7 @@ from sim.spec import ModelSpec, llama_spec
 
 KINDS = {"llama": False, "qwen2": True}  # general.architecture -> biases on queries, keys and values
 LENGTH = struct.Struct("<Q")
+MOST = 10**9  # of anything that a field counts
 
 
 class QuickReader(GGUFReader):
@@ -23,6 +24,10 @@ class QuickReader(GGUFReader):
 
     The slow way stays the oracle: `test_a_quick_reader_reads_what_the_librarys_own_reads`.
     """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        super().__init__(path)
 
     def _get(self, offset: int, dtype: Any, count: int = 1, override_order: Any = None) -> NDArray[Any]:
         self.data: Any = np.asarray(self.data)  # the same bytes, still mapped; no copy
@@ -62,7 +67,7 @@ def open_gguf(path: Path) -> QuickReader:
     """A reader of the file, its tensors still on disk. Raises InputError for what is no GGUF file."""
     try:
         return QuickReader(path)
-    except (ValueError, KeyError, IndexError, struct.error, OSError) as error:
+    except (ValueError, KeyError, IndexError, TypeError, OverflowError, struct.error, OSError) as error:
         raise InputError(f"{path}: cannot be read as GGUF ({error})") from None
 
 
@@ -77,40 +82,63 @@ def gguf_spec(path: Path) -> ModelSpec:
     names = {tensor.name for tensor in reader.tensors}
     if "rope_freqs.weight" in names or field(reader, f"{kind}.rope.scaling.type", "none") != "none":
         raise InputError(f"{path}: has stretched rotary positions; use the model's safetensors folder")
-    num_heads = take(path, reader, f"{kind}.attention.head_count")
+    num_heads = take_count(path, reader, f"{kind}.attention.head_count")
     embedding = next((tensor for tensor in reader.tensors if tensor.name == "token_embd.weight"), None)
     if embedding is None:
         raise InputError(f"{path}: tensor token_embd.weight is missing; the file is no complete model")
-    hidden = take(path, reader, f"{kind}.embedding_length")
+    if len(embedding.shape) != 2:
+        raise InputError(
+            f"{path}: tensor token_embd.weight must have 2 dimensions, it has {len(embedding.shape)}"
+        )
+    hidden = take_count(path, reader, f"{kind}.embedding_length")
     return llama_spec(
         path.stem,
-        take(path, reader, f"{kind}.block_count"),
-        (num_heads, field(reader, f"{kind}.attention.head_count_kv", num_heads)),
+        take_count(path, reader, f"{kind}.block_count"),
+        (num_heads, take_count(path, reader, f"{kind}.attention.head_count_kv", num_heads)),
         hidden,
-        take(path, reader, f"{kind}.feed_forward_length"),
+        take_count(path, reader, f"{kind}.feed_forward_length"),
         int(embedding.shape[1]),
-        take(path, reader, f"{kind}.context_length"),
+        take_count(path, reader, f"{kind}.context_length"),
         str(path),
         qkv_bias=KINDS[kind],
         tied="output.weight" not in names,
-        head_dim=field(reader, f"{kind}.attention.key_length", hidden // num_heads),
-        rope_base=field(reader, f"{kind}.rope.freq_base", 10_000.0),
-        rms_epsilon=_decimal(take(path, reader, f"{kind}.attention.layer_norm_rms_epsilon")),
+        head_dim=take_count(path, reader, f"{kind}.attention.key_length", hidden // num_heads),
+        rope_base=take_float(path, reader, f"{kind}.rope.freq_base", 10_000.0),
+        rms_epsilon=_decimal(take_float(path, reader, f"{kind}.attention.layer_norm_rms_epsilon")),
     )
 
 
-def take(path: Path, reader: GGUFReader, name: str) -> Any:
-    """The value of a field. Raises InputError where there is none."""
-    value = field(reader, name, None)
+def take_count(path: Path, reader: QuickReader, name: str, default: int | None = None) -> int:
+    """A field that counts something. Raises InputError for anything but a whole number of at least 1."""
+    value = take(path, reader, name, default)
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST:
+        raise InputError(f"{path}: field {name} is {value!r}, must be a whole number from 1 to {MOST}")
+    return value
+
+
+def take_float(path: Path, reader: QuickReader, name: str, default: float | None = None) -> float:
+    """A field that is a number. Raises InputError for anything but a finite one above 0."""
+    value = take(path, reader, name, default)
+    if not isinstance(value, (int, float)) or not 0 < value < float("inf"):
+        raise InputError(f"{path}: field {name} is {value!r}, must be a number above 0")
+    return float(value)
+
+
+def take(path: Path, reader: QuickReader, name: str, default: Any = None) -> Any:
+    """The value of a field, `default` where there is none. Raises InputError for neither."""
+    value = field(reader, name, default)
     if value is None:
         raise InputError(f"{path}: field {name} is missing")
     return value
 
 
-def field(reader: GGUFReader, name: str, default: Any) -> Any:
-    """The value of a field, `default` where there is none."""
+def field(reader: QuickReader, name: str, default: Any) -> Any:
+    """The value of a field, `default` where there is none. Raises InputError for a damaged one."""
     found: ReaderField | None = reader.get_field(name)
-    return default if found is None else found.contents()
+    try:
+        return default if found is None else found.contents()
+    except (ValueError, KeyError, IndexError, TypeError) as error:  # a text that is not UTF-8 is a ValueError
+        raise InputError(f"{reader.path}: field {name} is damaged ({error})") from None
 
 
 def _decimal(value: float) -> float:

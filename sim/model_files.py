@@ -4,13 +4,13 @@ Only what describes the model is read here, never a weight. What the engine woul
 the model's authors is refused, so that nobody reads a figure of a model that is not theirs.
 """
 
-import json
 import os
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from sim.errors import InputError
+from sim.json_file import read_object
 from sim.spec import ModelSpec, RopeScaling, llama_spec
 
 KINDS = {"llama": False, "mistral": False, "qwen2": True}  # model_type -> biases on queries, keys and values
@@ -19,7 +19,7 @@ MISSING = object()
 
 def is_model_path(name: str) -> bool:
     """Whether `name` means a file or a folder rather than a preset."""
-    return name.endswith(".gguf") or os.sep in name or "/" in name or Path(name, "config.json").is_file()
+    return name.endswith(".gguf") or os.sep in name or "/" in name or os.path.isfile(f"{name}/config.json")
 
 
 def read_spec(path: str) -> ModelSpec:
@@ -27,9 +27,9 @@ def read_spec(path: str) -> ModelSpec:
 
     Raises InputError for a missing or broken file, and for an architecture that is not Llama's.
     """
-    where = Path(path).expanduser()
-    described = where / "config.json" if where.is_dir() else where
-    if not described.is_file():
+    where = Path(os.path.expanduser(path))
+    described = where / "config.json" if os.path.isdir(where) else where
+    if not os.path.isfile(described):  # False too for what can be no path, where `Path.is_file` raises
         raise InputError(
             f"model {path}: no such file; give a folder with config.json and safetensors, a .gguf file, or "
             "the name of a preset (`pagelab model list`)"
@@ -49,10 +49,7 @@ def _read(path: Path, changed_ns: int) -> ModelSpec:
 def folder_spec(folder: Path) -> ModelSpec:
     """The spec that `config.json` in a folder describes. Raises InputError for what is not supported."""
     path = folder / "config.json"
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise InputError(f"{path}: is no JSON ({error})") from None
+    config = read_object(path)
     kind = _take(path, config, "model_type", str)
     if kind not in KINDS:
         raise InputError(
@@ -60,7 +57,7 @@ def folder_spec(folder: Path) -> ModelSpec:
         )
     _refuse_variants(path, config, kind)
     num_heads = _take(path, config, "num_attention_heads", int)
-    rope = config.get("rope_parameters") or config
+    rope = _take(path, config, "rope_parameters", dict, {}) or config
     return llama_spec(
         folder.resolve().name,
         _take(path, config, "num_hidden_layers", int),
@@ -72,7 +69,7 @@ def folder_spec(folder: Path) -> ModelSpec:
         str(path),
         qkv_bias=KINDS[kind],
         tied=_take(path, config, "tie_word_embeddings", bool, False),
-        head_dim=config.get("head_dim"),
+        head_dim=_take(path, config, "head_dim", int, None),
         rope_base=_take(path, rope, "rope_theta", float, 10_000.0),
         rope_scaling=_scaling(path, config),
         rms_epsilon=_take(path, config, "rms_norm_eps", float, 1e-6),
@@ -97,12 +94,15 @@ def _refuse_variants(path: Path, config: dict[str, Any], kind: str) -> None:
 def _num_positions(path: Path, config: dict[str, Any]) -> int:
     """As many as full attention may see: past its sliding window a model does not mean full attention."""
     most = _take(path, config, "max_position_embeddings", int)
-    window = config.get("sliding_window") if config.get("use_sliding_window", True) else None
+    slides = _take(path, config, "use_sliding_window", bool, True)
+    window = _take(path, config, "sliding_window", int, None) if slides else None
     return most if window is None else min(most, window)
 
 
 def _scaling(path: Path, config: dict[str, Any]) -> RopeScaling | None:
-    scaling: dict[str, Any] = config.get("rope_scaling") or config.get("rope_parameters") or {}
+    scaling: dict[str, Any] = {}
+    for name in ("rope_scaling", "rope_parameters"):
+        scaling = scaling or _take(path, config, name, dict, {})
     kind = scaling.get("rope_type", scaling.get("type", "default"))
     if kind == "default":
         return None
@@ -122,6 +122,8 @@ def _take(path: Path, config: dict[str, Any], name: str, kind: type, default: An
         value = default
     if value is MISSING:
         raise InputError(f"{path}: field {name!r} is missing")
+    if value is default:
+        return value
     is_whole = isinstance(value, int) and not isinstance(value, bool)
     is_right = (
         is_whole and value >= 1 if kind is int else isinstance(value, kind) or (kind is float and is_whole)

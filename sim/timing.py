@@ -183,7 +183,7 @@ class LinearTiming(ClosedTiming):
             raise InputError(
                 f"timing {path}: {error.strerror}; known are unit, roofline, or a timing FILE"
             ) from error
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             names = ", ".join(cls.__slots__)
             raise InputError(
                 f'timing {path}: expected {{"seconds": {{...}}}} with costs in seconds among {names}'

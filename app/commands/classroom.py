@@ -28,10 +28,8 @@ def collect_command(folder: Path, out: Path | None) -> None:
     for line in skipped:
         click.echo(f"skipped: {line}", err=True)
     if out:
-        out.mkdir(parents=True, exist_ok=True)
         write_text(out / "class.csv", "\n".join([HEADER, *(result.row for result in results)]) + "\n")
-        picture = draw_class(results)
-        write_text(out / "class.svg", picture)
+        write_text(out / "class.svg", draw_class(results))
         click.echo(f"{out / 'class.csv'}\n{out / 'class.svg'}")
 
 

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from app.paper import FIGURES, Point, reproduce
+from sim.files import new_file, refuse_place
 
 
 @click.command(short_help="reproduce figures of the PagedAttention paper")
@@ -21,6 +22,8 @@ def paper(figures: tuple[str, ...], as_json: bool, out: str | None) -> None:
 
     Figures 1, 2, 12, 13, 15, 16, 17, 18b and 19 of Kwon et al., SOSP 2023. Takes some minutes.
     """
+    if out:
+        refuse_place(Path(out) / "figure.svg")
     points = list(reproduce(figures))
     if as_json:
         document = {"figures": [point.as_json() for point in points]}
@@ -31,10 +34,10 @@ def paper(figures: tuple[str, ...], as_json: bool, out: str | None) -> None:
         from app.paper.draw import draw  # matplotlib takes a while
 
         folder = Path(out)
-        folder.mkdir(parents=True, exist_ok=True)
         for name in dict.fromkeys(point.figure for point in points):
             path = folder / f"figure_{name}.svg"
-            path.write_bytes(draw([point for point in points if point.figure == name]))
+            with new_file(path) as file:
+                file.write(draw([point for point in points if point.figure == name]))
             if not as_json:
                 click.echo(f"{path}")
 

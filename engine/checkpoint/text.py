@@ -1,6 +1,5 @@
 """What a model needs beside its weights to speak: tokenizer, end tokens, and how a chat is written."""
 
-import json
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -13,6 +12,9 @@ from tokenizers import Tokenizer
 from engine.checkpoint.tokenizer import tokenizer_of_folder, tokenizer_of_gguf
 from sim.errors import InputError
 from sim.gguf_file import field, open_gguf
+from sim.json_file import read_object
+
+ENDS = ("eos", "eot", "eom")  # GGUF's names of tokens after which a model is silent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +60,7 @@ class TextSide:
         try:
             template = environment.from_string(self.chat_template or "")
             return template.render(messages=messages, add_generation_prompt=True, **self._special_tokens())
-        except TemplateError as error:
+        except Exception as error:  # noqa: BLE001  the template is a program of the model's: it fails as it likes
             raise InputError(f"the model's chat template fails: {error}; use --plain") from None
 
     def _special_tokens(self) -> dict[str, str]:
@@ -77,15 +79,19 @@ def text_side(path: Path) -> TextSide:
 
 def _of_gguf(path: Path) -> TextSide:
     reader = open_gguf(path)
-    ends = {field(reader, f"tokenizer.ggml.{name}_token_id", None) for name in ("eos", "eot", "eom")} - {None}
-    if not ends:
+    ids = {name: field(reader, f"tokenizer.ggml.{name}_token_id", None) for name in (*ENDS, "bos")}
+    if all(ids[name] is None for name in ENDS):
         raise InputError(f"{path}: names no end token (tokenizer.ggml.eos_token_id)")
-    adds_begin = field(reader, "tokenizer.ggml.add_bos_token", False)
+    tokenizer = tokenizer_of_gguf(path, reader)
+    for name, one in ids.items():
+        if one is not None and not _is_id(tokenizer, one):
+            raise InputError(f"{path}: field tokenizer.ggml.{name}_token_id is {one!r}, which is no token")
+    template = field(reader, "tokenizer.chat_template", None)
     return TextSide(
-        tokenizer=tokenizer_of_gguf(path, reader),
-        end_ids=frozenset(map(int, ends)),
-        begin_id=field(reader, "tokenizer.ggml.bos_token_id", None) if adds_begin else None,
-        chat_template=field(reader, "tokenizer.chat_template", None),
+        tokenizer=tokenizer,
+        end_ids=frozenset({ids[name] for name in ENDS} - {None}),
+        begin_id=ids["bos"] if field(reader, "tokenizer.ggml.add_bos_token", False) else None,
+        chat_template=template if _is_text(template) else None,
     )
 
 
@@ -94,19 +100,27 @@ def _of_folder(folder: Path) -> TextSide:
     settings = _json(folder / "tokenizer_config.json")
     config = {**_json(folder / "config.json"), **_json(folder / "generation_config.json")}
     end = config.get("eos_token_id")
-    ends = set(end) if isinstance(end, list) else {end} - {None}
-    ends |= {_id(tokenizer, settings.get("eos_token"))} - {None}
+    known = [*(end if isinstance(end, list) else [end]), _id(tokenizer, settings.get("eos_token"))]
+    ends = {one for one in known if _is_id(tokenizer, one)}
     if not ends:
         raise InputError(f"{folder}: neither generation_config.json nor config.json names an eos_token_id")
-    template = folder / "chat_template.jinja"
     return TextSide(
         tokenizer=tokenizer,
-        end_ids=frozenset(one for one in ends if one is not None),
+        end_ids=frozenset(ends),
         begin_id=_begin_id(tokenizer),
-        chat_template=template.read_text(encoding="utf-8")
-        if template.is_file()
-        else settings.get("chat_template"),
+        chat_template=_chat_template(folder, settings),
     )
+
+
+def _chat_template(folder: Path, settings: dict[str, Any]) -> str | None:
+    """Of a file of its own, or of `tokenizer_config.json`; None where there is none."""
+    path = folder / "chat_template.jinja"
+    if path.is_file():
+        return path.read_text(encoding="utf-8", errors="replace")
+    template = settings.get("chat_template")
+    if template is None or _is_text(template):
+        return template
+    raise InputError(f"{folder / 'tokenizer_config.json'}: chat_template must be one text")
 
 
 def _begin_id(tokenizer: Tokenizer) -> int | None:
@@ -116,14 +130,18 @@ def _begin_id(tokenizer: Tokenizer) -> int | None:
 
 
 def _id(tokenizer: Tokenizer, token: Any) -> int | None:
-    text = token["content"] if isinstance(token, dict) else token
-    return tokenizer.token_to_id(text) if text else None
+    text = token.get("content") if isinstance(token, dict) else token
+    return tokenizer.token_to_id(text) if text and _is_text(text) else None
+
+
+def _is_id(tokenizer: Tokenizer, value: object) -> bool:
+    return isinstance(value, int) and 0 <= value < 2**32 and tokenizer.id_to_token(value) is not None
+
+
+def _is_text(value: object) -> bool:
+    """JSON can hold half a surrogate pair, which is no text that the tokenizer takes."""
+    return isinstance(value, str) and not any("\ud800" <= char <= "\udfff" for char in value)
 
 
 def _json(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        return {}
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise InputError(f"{path}: is no JSON ({error})") from None
+    return read_object(path) if path.is_file() else {}

@@ -4,14 +4,15 @@ A GGUF file carries vocabulary, merges and the name of the rule that splits text
 known here are those of byte-level BPE models (GPT-2, SmolLM, Llama 3, Qwen2).
 """
 
+from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from gguf import GGUFReader
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
 
 from sim.errors import InputError
-from sim.gguf_file import field, take
+from sim.gguf_file import QuickReader, field, take
+from sim.json_file import read_object
 
 # How each kind of model splits text into words, as regular expressions in its published tokenizer.json.
 _LLAMA3 = (
@@ -27,13 +28,14 @@ def tokenizer_of_folder(folder: Path) -> Tokenizer:
     path = folder / "tokenizer.json"
     if not path.is_file():
         raise InputError(f"{path}: is missing; text needs it (`measure` and `compare` run without)")
+    _check_merges_of(path)
     try:
         return Tokenizer.from_file(str(path))
     except Exception as error:  # noqa: BLE001  the library raises plain Exception
         raise InputError(f"{path}: is no tokenizer ({error})") from None
 
 
-def tokenizer_of_gguf(path: Path, reader: GGUFReader) -> Tokenizer:
+def tokenizer_of_gguf(path: Path, reader: QuickReader) -> Tokenizer:
     """Of a GGUF file's vocabulary. Raises InputError for a kind that is not byte-level BPE."""
     kind = take(path, reader, "tokenizer.ggml.model")
     if kind != "gpt2":
@@ -41,17 +43,61 @@ def tokenizer_of_gguf(path: Path, reader: GGUFReader) -> Tokenizer:
             f"{path}: its tokenizer is of kind {kind!r}, only byte-level BPE ('gpt2') is read from GGUF; use "
             "the model's folder with tokenizer.json"
         )
-    tokens: list[str] = take(path, reader, "tokenizer.ggml.tokens")
-    merges: list[str] = take(path, reader, "tokenizer.ggml.merges")
+    tokens = _texts(path, reader, "tokenizer.ggml.tokens")
+    merges = _texts(path, reader, "tokenizer.ggml.merges")
     vocab = {token: index for index, token in enumerate(tokens)}
     pairs = [(left, right) for left, _, right in (merge.partition(" ") for merge in merges)]
-    tokenizer = Tokenizer(models.BPE(vocab, pairs))
+    _check_merges(path, vocab, pairs)
+    try:
+        tokenizer = Tokenizer(models.BPE(vocab, pairs))
+    except Exception as error:  # noqa: BLE001  the library raises plain Exception
+        raise InputError(f"{path}: its tokenizer is damaged ({error})") from None
     tokenizer.pre_tokenizer = _splitter(path, field(reader, "tokenizer.ggml.pre", "default"))
     tokenizer.decoder = decoders.ByteLevel()
-    types: list[int] = field(reader, "tokenizer.ggml.token_type", [])
+    types: Any = field(reader, "tokenizer.ggml.token_type", [])
+    if not isinstance(types, list):
+        raise InputError(f"{path}: field tokenizer.ggml.token_type must be a list of numbers")
     whole = [token for token, type in zip(tokens, types, strict=False) if type in (CONTROL, USER_DEFINED)]
     tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in whole])
     return tokenizer
+
+
+def _check_merges_of(path: Path) -> None:
+    """`_check_merges` for `tokenizer.json`; everything else in it the library checks itself."""
+    model: Any = read_object(path).get("model")
+    if not isinstance(model, dict) or model.get("type", "BPE") != "BPE":
+        return
+    vocab: Any = model.get("vocab")
+    merges: Any = model.get("merges")
+    if not isinstance(vocab, dict) or not isinstance(merges, list):
+        raise InputError(f"{path}: is no tokenizer: its BPE model needs a vocab and merges")
+    pairs = [tuple(merge.split(" ", 1)) if isinstance(merge, str) else merge for merge in merges]
+    for pair in pairs:
+        if (
+            not isinstance(pair, (list, tuple))
+            or len(pair) != 2
+            or not all(isinstance(part, str) for part in pair)
+        ):
+            raise InputError(f"{path}: is no tokenizer: merge {str(pair)[:40]!r} must be two texts")
+    if model.get("continuing_subword_prefix") not in (None, ""):
+        raise InputError(f"{path}: continuing_subword_prefix is not known here; byte-level BPE has none")
+    _check_merges(path, vocab, pairs)
+
+
+def _check_merges(path: Path, vocab: Container[str], pairs: Iterable[Sequence[str]]) -> None:
+    """Raises InputError for a merge of tokens that are not there: at some the library's Rust panics."""
+    for left, right in pairs:
+        if left not in vocab or right not in vocab or left + right not in vocab:
+            raise InputError(
+                f"{path}: is no whole tokenizer: merge {left!r} {right!r} is not in its vocabulary"
+            )
+
+
+def _texts(path: Path, reader: QuickReader, name: str) -> list[str]:
+    texts: Any = take(path, reader, name)
+    if isinstance(texts, list) and all(isinstance(text, str) for text in texts):
+        return texts
+    raise InputError(f"{path}: field {name} must be a list of texts")
 
 
 def _splitter(path: Path, rule: str) -> Any:

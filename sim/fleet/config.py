@@ -7,6 +7,8 @@ from sim.dials import dial, flag
 from sim.errors import InputError, unknown_name
 from sim.fleet.router import ROUTERS
 
+MOST_REPLICAS = 1024
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Fleet:
@@ -23,8 +25,8 @@ class Fleet:
             choices = item.metadata["choices"]
             if choices and getattr(self, item.name) not in choices():
                 raise unknown_name(item.name, str(getattr(self, item.name)), choices())
-        if self.replicas < 1:
-            raise InputError(f"replicas {self.replicas}: must be at least 1")
+        if not 1 <= self.replicas <= MOST_REPLICAS:
+            raise InputError(f"replicas {self.replicas}: must be from 1 to {MOST_REPLICAS}")
         if self.borrow and self.replicas == 1:
             raise InputError(
                 "--borrow without --replicas: a single server has no neighbour; add --replicas 2"

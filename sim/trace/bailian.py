@@ -7,12 +7,13 @@ history of its chat.
 from dataclasses import replace
 from typing import Any
 
+from sim.errors import printable
 from sim.request import Request
 from sim.trace.fields import FieldError, count, ids, seconds
 from sim.trace.json_lines import read_objects, required
 from sim.trace.mooncake import check_blocks
 from sim.trace.reading import Reading, ReadOptions
-from sim.trace.source import Source, printable
+from sim.trace.source import Source
 
 KEYS = ("chat_id", "parent_chat_id", "timestamp", "input_length", "output_length", "hash_ids")
 DESCRIPTIVE_KEYS = frozenset({"type", "turn"})

@@ -8,13 +8,13 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-from sim.errors import InputError
+from sim.errors import InputError, printable
 from sim.request import Request
 from sim.trace.check import check_request
 from sim.trace.fields import FieldError, count, ids, name, shown
 from sim.trace.json_lines import read_objects, required
 from sim.trace.reading import Reading, ReadOptions
-from sim.trace.source import Source, printable
+from sim.trace.source import Source
 
 KEYS = ("timestamp", "input_length", "output_length", "hash_ids")
 SESSION = "session_id"  # an addition of other tools' dialects

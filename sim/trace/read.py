@@ -3,11 +3,11 @@
 import difflib
 from pathlib import Path
 
-from sim.errors import InputError
+from sim.errors import InputError, printable
 from sim.trace.builtin import BUILTINS
 from sim.trace.formats import read_rows
 from sim.trace.reading import ReadOptions
-from sim.trace.source import open_source, printable
+from sim.trace.source import open_source
 from sim.trace.trace import Trace
 
 

@@ -1,14 +1,18 @@
 """Where a trace comes from: a plain or gzip file or standard input, as text with numbered lines."""
 
 import gzip
+import io
 import sys
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from sim.errors import InputError
+from sim.errors import InputError, printable
 
 STANDARD_INPUT = "-"
+_MOST_TIMES_PACKED = 100  # traces of requests pack to between a half and a quarter
+_FREE_BYTES = 32 * 2**20  # that much is unpacked of any file
+_PIECE_BYTES = 2**20
 _GZIP_MAGIC = b"\x1f\x8b"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
@@ -33,11 +37,6 @@ class Source:
             if line.strip():
                 return number, line
         raise self.error("is empty: a trace needs at least one request")
-
-
-def printable(text: str) -> str:
-    """`text` as it may stand in a one-line message: line ends and the like are escaped."""
-    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
 def open_source(where: str) -> Source:
@@ -75,8 +74,21 @@ def source_from_bytes(label: str, name: str, data: bytes) -> Source:
 
 
 def _unpacked(label: str, data: bytes) -> bytes:
+    """Piece by piece, so that a small file that unpacks to gigabytes of nothing is refused early."""
+    most = max(_FREE_BYTES, _MOST_TIMES_PACKED * len(data))
+    pieces: list[bytes] = []
+    num_bytes = 0
     try:
-        return gzip.decompress(data)
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+            while piece := file.read(_PIECE_BYTES):
+                pieces.append(piece)
+                num_bytes += len(piece)
+                if num_bytes > most:
+                    raise InputError(
+                        f"{label}: unpacks to more than {most // 2**20} MiB, {_MOST_TIMES_PACKED} times its "
+                        "size, which no trace does; unpack it yourself if it is one"
+                    )
+        return b"".join(pieces)
     except EOFError:
         raise InputError(f"{label}: the gzip file is cut short; copy or download it again") from None
     except (OSError, zlib.error) as error:

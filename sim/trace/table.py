@@ -3,8 +3,9 @@
 import csv
 from collections.abc import Iterator, Sequence
 
+from sim.errors import printable
 from sim.trace.reading import Reading
-from sim.trace.source import Source, printable
+from sim.trace.source import Source
 
 Column = tuple[str, ...]  # the names that a column goes by; the first is the usual one
 

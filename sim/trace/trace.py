@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sim.errors import InputError
+from sim.files import new_file
 from sim.request import Request
 from sim.trace.check import check_request, check_together
 from sim.trace.fields import FieldError
@@ -92,10 +93,8 @@ class Trace:
             sys.stdout.write(text)
             return
         data = text.encode()
-        try:
-            Path(where).write_bytes(gzip.compress(data, mtime=0) if str(where).endswith(".gz") else data)
-        except (OSError, ValueError) as error:
-            raise InputError(f"{where}: cannot be written: {error}") from None
+        with new_file(Path(where)) as out:
+            out.write(gzip.compress(data, mtime=0) if str(where).endswith(".gz") else data)
 
     def info(self) -> dict[str, Any]:
         """Counts, span, rate, length quantiles, `skipped` and `notes`, ready for JSON."""
