@@ -22,6 +22,7 @@ COMMANDS = {
     "trace": ("app.commands.trace", "trace"),
     "generate": ("app.commands.generate", "generate_command"),
     "model": ("app.commands.model", "model"),
+    "kv-events": ("app.commands.kv_events", "kv_events"),
     "calc": ("app.commands.calc", "calc"),
     "claims": ("app.commands.claims", "claims"),
     "paper": ("app.commands.paper", "paper"),

@@ -113,14 +113,25 @@ def output_options(command: Command) -> Command:
         click.option(
             "--events",
             type=click.Path(dir_okay=False),
-            help="write the event log as it comes, one JSON object a line; - is standard output",
+            help="write the event log as it comes, one JSON object a line; - is standard output, .parquet is "
+            "columns",
         ),
         click.option(
             "--chrome-trace",
             type=click.Path(dir_okay=False),
             help="write spans, counters and reasons as one JSON file that Perfetto opens",
         ),
-        click.option("--series", type=click.Path(dir_okay=False), help="write one CSV row a step"),
+        click.option(
+            "--series", type=click.Path(dir_okay=False), help="write one row a step: CSV, or .parquet"
+        ),
+        click.option(
+            "--requests", type=click.Path(dir_okay=False), help="write one row a request: CSV, or .parquet"
+        ),
+        click.option(
+            "--prometheus",
+            type=click.Path(dir_okay=False),
+            help="write gauges a step and histograms as OpenMetrics text, under vLLM's names",
+        ),
         click.option(
             "--out", type=click.Path(file_okay=False), help="folder for report.html, report.json and plots"
         ),

@@ -4,9 +4,8 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from io import StringIO
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import click
 import orjson
@@ -14,14 +13,17 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from app.chrome_trace import ChromeTrace, chrome_trace_of, write_chrome_trace
-from app.files import only_writer, write_file, write_text
+from app.files import only_writer, write_file
+from app.prometheus import write_prometheus
 from app.recording import STANDARD_OUTPUT, AnyRun, Recorder, path_for, servers
+from app.rows import write_events, write_requests, write_steps
 from app.tables import agreement_table, runs_table
 from sim import InputError, Run
 from sim.files import refuse_place
 from sim.report import report
 from sim.serve import OnProgress, OnStep
-from sim.stream import json_line
+
+PLACES = ("events", "chrome_trace", "series", "requests", "prometheus", "out")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,6 +34,8 @@ class Output:
     events: Path | None
     chrome_trace: Path | None
     series: Path | None
+    requests: Path | None
+    prometheus: Path | None
     out: Path | None
     quiet: bool
 
@@ -41,7 +45,7 @@ class Output:
 
         Raises InputError for a place that cannot be written, before anything has run.
         """
-        paths = {name: options.pop(name) for name in ("events", "chrome_trace", "series", "out")}
+        paths = {name: options.pop(name) for name in PLACES}
         if paths["events"] == "-" and options["as_json"]:
             raise InputError("--events - with --json: both would be written to standard output; name a file")
         for name, path in paths.items():
@@ -104,9 +108,13 @@ class Output:
         names = [name for name, _ in named]
         for name, run in named:
             if self.events and traces is None:
-                write_file(path_for(self.events, name, names), lambda out, run=run: write_events(run, out))
+                write_events(run, path_for(self.events, name, names))
             if self.series:
-                write_text(path_for(self.series, name, names), _series_csv(run))
+                write_steps(run, path_for(self.series, name, names))
+            if self.requests:
+                write_requests(run, path_for(self.requests, name, names))
+        if self.prometheus:
+            write_file(self.prometheus, lambda out: write_prometheus(named, out))
         if self.chrome_trace:
             if traces is None:
                 traces = [
@@ -114,18 +122,6 @@ class Output:
                     for process, (name, run) in enumerate(named, start=1)
                 ]
             write_file(self.chrome_trace, lambda out: write_chrome_trace(traces, out))
-
-
-def write_events(run: Run, out: BinaryIO) -> None:
-    """The event log as JSON Lines, in order."""
-    for event in run.events:
-        out.write(json_line(event))
-
-
-def _series_csv(run: Run) -> str:
-    text = StringIO()
-    run.series.write_csv(text)
-    return text.getvalue()
 
 
 @contextmanager

@@ -52,7 +52,13 @@ class Recorder:
 
 
 @contextmanager
-def _stream(path: Path) -> Generator[StreamLog]:
+def _stream(path: Path) -> Generator[Sink]:
+    if is_parquet(path):
+        from app.parquet import parquet_to  # pyarrow takes a while to import
+
+        with parquet_to(path) as log:
+            yield log
+        return
     if path != STANDARD_OUTPUT:
         with stream_to(path) as log:
             yield log
@@ -61,6 +67,11 @@ def _stream(path: Path) -> Generator[StreamLog]:
     yield log
     log.flush()
     sys.stdout.buffer.flush()
+
+
+def is_parquet(path: Path) -> bool:
+    """Whether the name asks for a Parquet file."""
+    return path.suffix == ".parquet"
 
 
 def path_for(path: Path, name: str, names: list[str]) -> Path:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from sim.ledger import waste_percent
 from sim.outcomes import Outcomes, or_none
+from sim.request import Request
 from sim.trace import Trace
 from sim.version import VERSION
 from sim.work import Work
@@ -174,18 +175,25 @@ def per_request(outcomes: Outcomes) -> list[dict[str, Any]]:
 
 
 def latency(outcomes: Outcomes) -> dict[str, dict[str, float | None]]:
-    """Latencies of finished requests in seconds (paper section 6.1 for `normalized`: per output token)."""
+    """Mean and percentiles of `latencies`, over finished requests."""
     done = outcomes.is_finished
-    places = np.flatnonzero(done).tolist()
-    arrival = np.array([outcomes.requests[place].arrival_s for place in places], dtype=np.float64)
-    output = np.array([outcomes.requests[place].output for place in places], dtype=np.int64)
-    first_token, finish = outcomes.first_token_s[done], outcomes.finish_s[done]
+    finished = [outcomes.requests[place] for place in np.flatnonzero(done).tolist()]
+    values = latencies(finished, outcomes.first_token_s[done], outcomes.finish_s[done])
+    return {name: summarize(one) for name, one in values.items()}
+
+
+def latencies(
+    finished: Sequence[Request], first_token_s: NDArray[np.float64], finish_s: NDArray[np.float64]
+) -> dict[str, NDArray[np.float64]]:
+    """Of finished requests, in seconds (paper section 6.1 for `normalized`: per output token)."""
+    arrival = np.array([request.arrival_s for request in finished], dtype=np.float64)
+    output = np.array([request.output for request in finished], dtype=np.int64)
     has_more = output > 1
     return {
-        "ttft": summarize(first_token - arrival),
-        "tpot": summarize((finish - first_token)[has_more] / (output[has_more] - 1)),
-        "e2e": summarize(finish - arrival),
-        "normalized": summarize((finish - arrival) / output),
+        "ttft": first_token_s - arrival,
+        "tpot": (finish_s - first_token_s)[has_more] / (output[has_more] - 1),
+        "e2e": finish_s - arrival,
+        "normalized": (finish_s - arrival) / output,
     }
 
 

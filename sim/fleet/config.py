@@ -26,7 +26,8 @@ class Fleet:
             if choices and getattr(self, item.name) not in choices():
                 raise unknown_name(item.name, str(getattr(self, item.name)), choices())
         if not 1 <= self.replicas <= MOST_REPLICAS:
-            raise InputError(f"replicas {self.replicas}: must be from 1 to {MOST_REPLICAS}")
+            bound = "at least 1" if self.replicas < 1 else f"at most {MOST_REPLICAS}"
+            raise InputError(f"replicas {self.replicas}: must be {bound}")
         if self.borrow and self.replicas == 1:
             raise InputError(
                 "--borrow without --replicas: a single server has no neighbour; add --replicas 2"
