@@ -17,7 +17,7 @@ from app.files import only_writer, write_file
 from app.prometheus import write_prometheus
 from app.recording import STANDARD_OUTPUT, AnyRun, Recorder, path_for, servers
 from app.rows import write_events, write_requests, write_steps
-from app.tables import agreement_table, runs_table
+from app.tables import agreement_table, forecast_table, runs_table
 from sim import InputError, Run
 from sim.files import refuse_place
 from sim.report import report
@@ -77,6 +77,7 @@ class Output:
         self,
         runs: list[AnyRun],
         agreement: list[dict[str, Any]] | None = None,
+        forecasts: list[dict[str, Any]] | None = None,
         *,
         traces: list[ChromeTrace] | None = None,
     ) -> None:
@@ -87,6 +88,8 @@ class Output:
         document = report(runs)
         if agreement is not None:
             document["agreement"] = agreement
+        if forecasts:
+            document["forecast"] = forecasts
         named = servers(runs)
         self._write_logs(named, traces)
         if self.as_json:
@@ -96,6 +99,8 @@ class Output:
             console.print(runs_table(document))
             if agreement is not None:
                 console.print(agreement_table(agreement))
+            for each in forecasts or ():
+                console.print(forecast_table(each))
         if self.out:
             from app.html_report import write_report  # matplotlib is slow to import: only where it draws
 

@@ -14,7 +14,7 @@ from engine.checkpoint.text import text_side
 from sim import Trace
 from sim.gguf_file import gguf_spec
 from sim.model_files import folder_spec
-from sim.timing import LinearTiming
+from sim.additive_timing import AdditiveTiming
 from tests.malformed import BINARY, CSV, JSON, Mutation
 
 
@@ -80,6 +80,9 @@ SHAREGPT = (
     ).encode(),
 )  # fmt: skip
 TIMING = (
+    json.dumps(
+        {"seconds": {"step": 0.01, "token": 0}, "curve": [[1, 0.1], [64, 0.2]], "config": {"model": "tiny"}}
+    ).encode(),
     json.dumps({"seconds": {"step": 0.01, "token": 1e-5, "context_token": 1e-7, "copied_token": 0}}).encode(),
 )
 RESULT = (
@@ -241,7 +244,7 @@ TARGETS = {
     "bailian": traces(*BAILIAN, mutations=JSON),
     "sharegpt": traces(*SHAREGPT, mutations=JSON),
     "gzip": traces(*(gzip.compress(one[0], mtime=0) for one in (NATIVE, AZURE, MOONCAKE)), mutations=BINARY),
-    "timing": Target(seeds=lambda _: TIMING, mutations=JSON, read=LinearTiming.read),
+    "timing": Target(seeds=lambda _: TIMING, mutations=JSON, read=AdditiveTiming.read),
     "result of a student": Target(seeds=lambda _: RESULT, mutations=JSON, read=lambda path: list(read_result(path))),
     "config.json": Target(
         seeds=lambda _: CONFIGS, mutations=JSON, read=lambda path: folder_spec(path.parent), file="config.json"

@@ -19,10 +19,14 @@ from sim.files import refuse_place
 @click.option("--blocks", type=int, help="blocks of the server's pool; if not given, the most ever cached")
 @click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="write the player as one page")
 @click.option(
-    "--events", type=click.Path(dir_okay=False, path_type=Path), help="write our event log: .jsonl or .parquet"
+    "--events",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="write it as our event log: .jsonl, .parquet",
 )
 @click.option("--json", "as_json", is_flag=True, help="one JSON document on standard output, nothing else")
-def kv_events(stream: Path, blocks: int | None, html: Path | None, events: Path | None, as_json: bool) -> None:
+def kv_events(
+    stream: Path, blocks: int | None, html: Path | None, events: Path | None, as_json: bool
+) -> None:
     """Read STREAM, batches that vLLM published with --kv-events-config, as msgpack or as JSON Lines.
 
     A stream names no requests: what the player shows as one is a chain of blocks, each behind its parent.

@@ -72,7 +72,9 @@ class Chains:
     def _store(self, event: Stored) -> Chain:
         self.block_size = self.block_size or event.block_size
         if event.block_size != self.block_size:
-            raise InputError(f"blocks of {event.block_size} beside blocks of {self.block_size}: cannot be drawn")
+            raise InputError(
+                f"blocks of {event.block_size} beside blocks of {self.block_size}: cannot be drawn"
+            )
         chain = self._chain_of(event.parent)
         blocks = [heapq.heappop(self._freed) if self._freed else next(self._fresh) for _ in event.hashes]
         for one, block in zip(event.hashes, blocks, strict=True):
@@ -103,7 +105,9 @@ class Chains:
         shared = owner.blocks[: owner.blocks.index(copies[-1]) + 1]
         return self._new_chain(f"begins as {owner.name} does", owner.hashes[: len(shared)], shared)
 
-    def _new_chain(self, why: str, hashes: list[Hash] | None = None, blocks: list[int] | None = None) -> Chain:
+    def _new_chain(
+        self, why: str, hashes: list[Hash] | None = None, blocks: list[int] | None = None
+    ) -> Chain:
         chain = Chain(f"chain {len(self.chains)}", self.log.time, list(hashes or ()), list(blocks or ()))
         self.chains.append(chain)
         self._alive[chain] = None

@@ -27,7 +27,9 @@ def run_of(name: str, batches: list[Batch], num_blocks: int | None = None) -> tu
         raise InputError(f"{name}: no block was stored, there is nothing to show")
     num_blocks = chains.num_blocks if num_blocks is None else num_blocks
     if num_blocks < chains.num_blocks:
-        raise InputError(f"--blocks {num_blocks}: the stream caches {chains.num_blocks} at once; give at least that")
+        raise InputError(
+            f"--blocks {num_blocks}: the stream caches {chains.num_blocks} at once; give at least that"
+        )
     config = Config(block_size=chains.block_size, pool_blocks=num_blocks, prefix_cache="hash", timing="unit")
     trace = _trace(name, chains)
     series = _series(chains, config.num_slots)
@@ -46,7 +48,13 @@ def _trace(name: str, chains: Chains) -> Trace:
     """A request a chain, as long as the chain ever was."""
     size = chains.block_size
     requests = [
-        Request(id=chain.name, arrival_s=chain.arrival_s, prompt=max(1, chain.most_blocks * size), output=1, max_tokens=1)
+        Request(
+            id=chain.name,
+            arrival_s=chain.arrival_s,
+            prompt=max(1, chain.most_blocks * size),
+            output=1,
+            max_tokens=1,
+        )
         for chain in chains.chains
     ]
     return Trace(name, tuple(requests))

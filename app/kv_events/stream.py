@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-import msgpack
+import msgpack  # pyright: ignore[reportMissingTypeStubs]
 
 from sim import InputError
 from sim.files import reason
@@ -92,12 +92,12 @@ def _json_lines(path: Path, data: bytes) -> Iterator[Any]:
 
 
 def _msgpack(path: Path, data: bytes) -> Iterator[Any]:
-    unpacker = msgpack.Unpacker(max_buffer_size=len(data), strict_map_key=False)
+    unpacker: Any = msgpack.Unpacker(max_buffer_size=len(data), strict_map_key=False)
     unpacker.feed(data)
-    start = 0
+    start: int = 0
     while start < len(data):
         try:
-            value = unpacker.unpack()
+            value: Any = unpacker.unpack()
         except (ValueError, msgpack.UnpackException, RecursionError, OverflowError) as error:
             text = str(error) or "cut short"
             raise InputError(f"{path}, byte {start}: is no whole msgpack value ({text})") from None
