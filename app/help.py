@@ -21,7 +21,8 @@ SECTIONS = {
     ),
     "Several servers": ("replicas", "router", "borrow"),
     "What is written": (
-        "json", "events", "series", "requests", "chrome-trace", "prometheus", "out", "quiet", "check", "step-by-step", "help",
+        "json", "events", "series", "requests", "chrome-trace", "prometheus", "out",
+        "quiet", "check", "step-by-step", "help",
     ),
 }  # fmt: skip
 

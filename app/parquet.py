@@ -64,7 +64,7 @@ def write_requests(rows: list[dict[str, Any]], out: BinaryIO) -> None:
 
 
 class ParquetLog:
-    """A sink that writes events in groups of rows, so that few are held. Whoever made it must `close` it."""
+    """A sink that writes events in groups of rows, so that few are held. It must be flushed and closed."""
 
     def __init__(self, out: BinaryIO) -> None:
         self.time = 0.0
@@ -80,7 +80,7 @@ class ParquetLog:
         """The loop sets it once a step, which is the time to write."""
         self._held.step = step
         if len(self._held) >= ROWS_A_GROUP:
-            self._flush()
+            self.flush()
 
     def emit(self, kind: Kind, request: str | None, why: str, **changes: Any) -> None:
         self._held.time = self.time
@@ -91,13 +91,13 @@ class ParquetLog:
         self._held.decodes(sequences, stored, emitted)
 
     def close(self) -> None:
-        """Writes what was held back, and the file's end."""
-        self._flush()
+        """Writes the file's end."""
         self._writer.close()
 
-    def _flush(self) -> None:
-        self._writer.write_table(events_table(self._held))
-        self._held.events.clear()
+    def flush(self) -> None:
+        """Writes what was held back."""
+        events, self._held.events = self._held.events, []
+        self._writer.write_table(events_table(events))
 
 
 @contextmanager
@@ -105,8 +105,11 @@ def parquet_to(path: Path) -> Generator[ParquetLog]:
     """A log whose file appears under `path` once it is complete, and not at all after an error."""
     with new_file(path) as out:
         log = ParquetLog(out)
-        yield log
-        log.close()
+        try:
+            yield log
+            log.flush()
+        finally:  # after an error too: else the library writes the file's end when that is long closed
+            log.close()
 
 
 def events_table(events: Iterable[Event]) -> pa.Table:

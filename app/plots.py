@@ -3,16 +3,20 @@
 # matplotlib types its own functions only in part
 # pyright: basic
 
+import logging
 from io import BytesIO
 from typing import Any
 
-import matplotlib as mpl
-import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+# Before the import, which warns of a home that cannot be written:
+logging.getLogger("matplotlib").setLevel(logging.ERROR)
 
-from sim import Run
-from sim.ledger import CLASSES
+import matplotlib as mpl  # noqa: E402
+import numpy as np  # noqa: E402
+from matplotlib.axes import Axes  # noqa: E402
+from matplotlib.figure import Figure  # noqa: E402
+
+from sim import Run  # noqa: E402
+from sim.ledger import CLASSES  # noqa: E402
 
 # Okabe and Ito's colour-blind safe palette; what is wasted is warm, what is free is pale.
 COLOURS = {

@@ -1,6 +1,6 @@
 """A run as Prometheus metrics: what a server like it would have shown on `/metrics`, step by step.
 
-OpenMetrics 1.0, under vLLM's names where it has the metric, so that a dashboard for vLLM shows a simulated run:
+OpenMetrics 1.0, under vLLM's names where it has the metric: a dashboard for vLLM shows a simulated run, after
 
     promtool tsdb create-blocks-from openmetrics run.prom data/
 
@@ -47,7 +47,7 @@ class Metric:
 
 
 def write_prometheus(named: Sequence[tuple[str, Run]], out: BinaryIO) -> None:
-    """All runs in one file, told apart by labels; a server's name is its `engine`, as vLLM calls a replica."""
+    """All runs in one file, told apart by labels; a server's name is its `engine`, as in vLLM."""
     for metric in METRICS:
         out.write(f"# TYPE {metric.name} {metric.kind}\n# HELP {metric.name} {metric.help}\n".encode())
         for name, run in named:

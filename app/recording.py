@@ -63,6 +63,8 @@ def _stream(path: Path) -> Generator[Sink]:
         with stream_to(path) as log:
             yield log
         return
+    if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison]  (`>&-` in a shell)
+        raise InputError("--events -: standard output is closed; name a file")
     log = StreamLog(sys.stdout.buffer)
     yield log
     log.flush()

@@ -7,6 +7,7 @@ from engine.attend import Reading
 from engine.choose import TokenChoice
 from engine.drafts import OracleDrafts
 from engine.executor import Pool, TorchExecutor
+from engine.exhausted import memory_told
 from engine.facts import engine_facts, memory_now, reset_peak
 from engine.graphs import DecodeGraphs, make_graphs
 from engine.histories import Histories
@@ -83,6 +84,7 @@ class MeasuredLog(EventLog):
         super().emit(kind, request, why, **changes)
 
 
+@memory_told()
 def measure(
     trace: Trace,
     config: Config,
@@ -104,7 +106,7 @@ def measure(
 
     Under clock "measured" a step takes what it really took. Under "modelled" the timing model drives the
     schedule, so that admissions fall as in a simulation; the measured seconds stand beside it.
-    Raises InputError for what cannot be executed, EngineFault when a step fails.
+    Raises InputError for what cannot be executed or does not fit memory, EngineFault when a step fails.
     """
     if clock not in CLOCKS:
         raise unknown_name("clock", clock, CLOCKS)

@@ -12,9 +12,9 @@ from engine.checkpoint.files import FileWeights
 from engine.checkpoint.safetensors_folder import SafetensorsFolder
 from engine.checkpoint.text import text_side
 from sim import Trace
+from sim.additive_timing import AdditiveTiming
 from sim.gguf_file import gguf_spec
 from sim.model_files import folder_spec
-from sim.additive_timing import AdditiveTiming
 from tests.malformed import BINARY, CSV, JSON, Mutation
 
 

@@ -13,6 +13,7 @@ from app.options import config_options, make_config
 from app.output import each_step, progress
 from engine.checkpoint import TextSide, text_side
 from engine.checkpoint.named import need_model
+from engine.exhausted import memory_told
 from engine.generate import Answer, Decoding, Generated, generate, warm_up
 from engine.graphs import make_graphs
 from engine.setup import make_model, make_pool, pick_device, refuse_backend, refuse_impossible
@@ -91,10 +92,12 @@ def generate_command(
     ids = [_encode(text, prompt, plain=plain, system=system) for prompt in texts]
     config = _config(options, ids, decoding)
     refuse_impossible(config, where)
-    model, pool = make_model(config, where), make_pool(config, where)
+    with memory_told():
+        model, pool = make_model(config, where), make_pool(config, where)
     recorded = make_graphs(graphs, model, backend)
     warm_up(config, model, pool, backend)
-    with progress("generate", len(ids), shown=not quiet and len(ids) > 1) as on_progress:
+    shown = not quiet and len(ids) > 1
+    with memory_told(), progress("generate", len(ids), shown=shown) as on_progress:
         made = generate(
             ids,
             config,

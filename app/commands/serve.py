@@ -35,7 +35,7 @@ def app(port: int, host: str) -> None:
         "server.address": host,
         "server.headless": "true",
         "browser.gatherUsageStats": "false",
-        "server.maxUploadSize": 200,
+        "server.maxUploadSize": 20,  # MiB, as the page itself says
     }
     click.echo(f"PageLab on http://{host}:{port}")
     flags = [part for name, value in settings.items() for part in (f"--{name}", str(value))]

@@ -1,4 +1,4 @@
-"""vLLM's stream of KV-cache events, read into our event log, so that the player shows a real server's cache."""
+"""vLLM's stream of KV-cache events, read into our event log: the player shows a real server's cache."""
 
 from app.kv_events.chains import Chains
 from app.kv_events.run import run_of

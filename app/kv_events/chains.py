@@ -1,8 +1,8 @@
 """From hashes of blocks to who holds which block: the chains of a prefix cache as an event log of ours.
 
-The stream says neither requests nor places in memory. What it says are chains: a block follows its parent. A
-chain takes the place of a request here; two that begin alike share blocks, as their requests did. A block gets
-the lowest number that is free, which is a place in the picture and not vLLM's. Every step is one batch.
+The stream says neither requests nor places in memory. What it says are chains: a block follows its parent.
+A chain takes the place of a request here; two that begin alike share blocks, as their requests did. A block
+gets the lowest number that is free, which is a place in the picture and not vLLM's. A step is one batch.
 """
 
 import heapq

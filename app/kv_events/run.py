@@ -17,8 +17,8 @@ from sim.work import Work
 def run_of(name: str, batches: list[Batch], num_blocks: int | None = None) -> tuple[Run, Chains]:
     """The run that the batches of the stream called `name` tell of, in a pool of `num_blocks`.
 
-    Without that number the pool is as large as the most that was ever cached. Everything that is cached counts
-    as live: the stream does not say who still reads it. Raises InputError for a stream that stores nothing.
+    Without that number the pool is as large as the most that was ever cached. All that is cached counts as
+    live: the stream does not say who still reads it. Raises InputError for a stream that stores nothing.
     """
     chains = Chains()
     for batch in batches:
@@ -36,8 +36,9 @@ def run_of(name: str, batches: list[Batch], num_blocks: int | None = None) -> tu
     end_s = chains.ledgers[-1][0]
     left = chains.ledgers[-1][4] * chains.block_size
     run = Run(
-        trace=trace, config=config, source="measured", clock="measured", outcomes=_outcomes(trace), series=series,
-        log=chains.log, time_s=end_s, idle_s=0.0, num_preemptions=0, work=Work(), traffic=Traffic(),
+        trace=trace, config=config, source="measured", clock="measured", outcomes=_outcomes(trace),
+        series=series, log=chains.log, time_s=end_s, idle_s=0.0, num_preemptions=0, work=Work(),
+        traffic=Traffic(),
         peak_slots=chains.num_blocks * chains.block_size, table_bytes=0, free_at_end=config.num_slots - left,
         meta={"from": "vLLM's KV-cache events"},
     )  # fmt: skip
@@ -69,8 +70,9 @@ def _series(chains: Chains, num_slots: int) -> Series:
         ledger = Ledger(num_slots, live, 0, 0, 0, 0, 0, num_slots - live)
         event.changes["ledger"] = {name: getattr(ledger, name) for name in ledger.__slots__}
         row = Row(
-            step=event.step, time=time, duration_ps=to_ps(duration), batch=event.changes["batch"], tokens=tokens,
-            running=alive, waiting=0, swapped=0, ledger=ledger, blocks=blocks, table_entries=blocks,
+            step=event.step, time=time, duration_ps=to_ps(duration), batch=event.changes["batch"],
+            tokens=tokens, running=alive, waiting=0, swapped=0, ledger=ledger, blocks=blocks,
+            table_entries=blocks,
         )  # fmt: skip
         series.add(row)
     return series

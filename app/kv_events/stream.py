@@ -3,11 +3,14 @@
 A file holds the payloads one after the other, as msgpack (what vLLM sends) or as JSON, one batch a line. Both
 come in two dresses, by vLLM's version: positional arrays or maps with a `type`.
 
-    [ts, [["BlockStored", block_hashes, parent_block_hash, token_ids, block_size, lora_id, medium, ...], ...], rank]
+    [ts, [["BlockStored", block_hashes, parent_block_hash, token_ids, block_size, lora_id, medium]], rank]
     {"ts": ts, "events": [{"type": "BlockStored", "block_hashes": [...], ...}], "data_parallel_rank": 0}
 
 Source: vllm/distributed/kv_events.py. Hashes are integers or bytes (base64 texts in JSON).
 """
+
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
+# (msgpack says nothing of its types)
 
 import json
 from collections.abc import Iterator
@@ -98,7 +101,7 @@ def _msgpack(path: Path, data: bytes) -> Iterator[Any]:
     while start < len(data):
         try:
             value: Any = unpacker.unpack()
-        except (ValueError, msgpack.UnpackException, RecursionError, OverflowError) as error:
+        except (ValueError, TypeError, msgpack.UnpackException, RecursionError, OverflowError) as error:
             text = str(error) or "cut short"
             raise InputError(f"{path}, byte {start}: is no whole msgpack value ({text})") from None
         start = unpacker.tell()
