@@ -18,6 +18,7 @@ COMMANDS = {
     "measure": ("app.commands.measure", "measure"),
     "compare": ("app.commands.compare", "compare"),
     "sweep": ("app.commands.sweep", "sweep"),
+    "capacity": ("app.commands.capacity", "capacity"),
     "trace": ("app.commands.trace", "trace"),
     "generate": ("app.commands.generate", "generate_command"),
     "model": ("app.commands.model", "model"),

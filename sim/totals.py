@@ -49,7 +49,7 @@ class TraceTotals:
             "span_s": self.last_s - self.first_s,
             "prompt_tokens": self.prompt_tokens,
             "output_tokens": self.output_tokens,
-            "skipped": {},
+            "skipped": None,  # not counted
         }
 
 

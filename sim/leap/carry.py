@@ -5,6 +5,9 @@
 
 Requests that have ended are left behind; the others keep their order under smaller numbers. Nothing else
 changes: what happens next is what would have happened. `tests/sim/test_leap_stream.py` says so.
+
+A window ends where new requests have just been admitted, which happens only while nobody is swapped or sent
+back: who is in service then runs.
 """
 
 from sim.clock import to_ps
@@ -36,6 +39,7 @@ def carry_over(
 
     `before` has stopped, and served `requests`.
     """
+    assert not before.running.swapped and not before.waiting.returned, "a window ended before all came back"
     places = in_service(before)
     num_taken = before.waiting.num_taken
     kept = [*(requests[place] for place in places), *requests[num_taken:], *newcomers]
@@ -50,12 +54,11 @@ def carry_over(
 def _carry_time_and_queue(before: LeapServer, after: LeapServer, new_index: dict[int, int]) -> None:
     after.start_ps = before.clock.now_ps()
     after.clock.skip(after.start_ps)
-    after.waiting.take_up(len(new_index), [new_index[place] for place in before.waiting.returned])
+    after.waiting.take_up(len(new_index))
     after.is_filling = before.is_filling
     journal = after.journal
     journal.stranded = [(0, before.journal.stranded[-1][1])]
-    journal.num_swapped = len(before.running.swapped)
-    journal.num_in_service = len(new_index) - len(before.waiting.returned)
+    journal.num_in_service = len(new_index)
     for place, index in new_index.items():
         journal.preemptions[index] = before.journal.preemptions[place]
 
@@ -71,7 +74,6 @@ def _carry_memory(before: LeapServer, after: LeapServer, new_index: dict[int, in
 def _carry_running(before: LeapServer, after: LeapServer, new_index: dict[int, int]) -> None:
     old, new = before.running, after.running
     new.count = old.count
-    new.swapped = [new_index[place] for place in old.swapped]
     if old.prefilling is not None:
         new.prefilling = new_index[old.prefilling]
         new.prefilled, new.num_input = old.prefilled, old.num_input

@@ -35,7 +35,7 @@ class Journal:
         self.preemptions = [0] * num_requests
         self.later_prefills: list[tuple[int, int]] = []  # (index, tokens) of admissions after the first
         self.carried_stored: list[int] = []  # of the first spans: see `carry`
-        self.num_in_service = self.num_swapped = 0  # requests before these steps: admitted and not sent back
+        self.num_in_service = 0  # requests that were running before all these steps
         self._open_spans = [0] * num_requests
 
     def open(self, index: int, tokens: int, stored: int) -> None:

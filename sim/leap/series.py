@@ -58,7 +58,7 @@ class LeapSeries(StepTable):
             "tokens": self._tokens,
             "running": lambda: self.running,
             "waiting": self.waiting,
-            "swapped": lambda: self._balance(journal.swapped_out, journal.swapped_in) + journal.num_swapped,
+            "swapped": lambda: self._balance(journal.swapped_out, journal.swapped_in),
             "blocks": self.blocks,
             "table_entries": self.blocks,  # nothing is shared
             "pool": lambda: np.full(len(self), num_slots),

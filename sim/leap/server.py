@@ -15,6 +15,8 @@ from sim.request import Request
 from sim.server import IsOver
 from sim.timing import ClosedTiming
 
+TURNS = 1024  # of the loop, between two looks at what goes on outside
+
 
 class LeapServer:
     """Serves requests that can all run, and writes down in `journal` and `clock` how that went."""
@@ -56,7 +58,7 @@ class LeapServer:
                 self._run_all()
             running.retire()
             num_turns += 1
-            if num_turns % 1024 == 0:
+            if num_turns % TURNS == 0:
                 if on_progress:
                     on_progress()
                 if is_over and is_over():

@@ -150,9 +150,10 @@ class Stream:
         server, ends_s = self._server, series.column("time")
         has_started, has_ended = progress_of(server, len(self.requests))
         first_token_s, finish_s = np.full((2, len(self.requests)), np.nan)
-        first_token_s[has_started] = ends_s[as_ints(server.journal.first_token_steps)[has_started]]
         before = np.array(self._first_token_s, dtype=np.float64)
-        first_token_s[: len(before)] = np.where(np.isnan(before), first_token_s[: len(before)], before)
+        first_token_s[: len(before)] = before
+        is_new = has_started & np.isnan(first_token_s)
+        first_token_s[is_new] = ends_s[as_ints(server.journal.first_token_steps)[is_new]]
         finish_s[has_ended] = ends_s[as_ints(server.journal.finish_steps)[has_ended]]
         ended = [self.requests[place] for place in np.flatnonzero(has_ended)]
         self.run.num_finished += len(ended)

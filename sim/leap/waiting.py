@@ -45,10 +45,9 @@ class Waiting:
         """How many requests have been admitted at least once: all before that place."""
         return self._next_new
 
-    def take_up(self, num_taken: int, returned: list[int]) -> None:
-        """Where another queue left off: `num_taken` have been admitted before, of whom some came back."""
+    def take_up(self, num_taken: int) -> None:
+        """Where another queue left off: the first `num_taken` have been admitted before."""
         self._next_new = self._num_arrived = num_taken
-        self.returned = returned
 
     def next_new(self) -> int | None:
         """The first of those that never ran, arrived or not."""

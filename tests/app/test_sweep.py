@@ -139,8 +139,9 @@ def test_ctrl_c_says_how_to_go_on_and_stops_at_once(tmp_path):
 
 def test_a_memory_hog_is_a_row_like_others(tmp_path, capsys):
     document = swept(
-        capsys, "demo", "--max-len", "512", "--prefix-cache", "hash", "--block-size", "16", "--block-size", "8", "--pool-tokens",
-        str(1 << 27), "--pool-tokens", "4096", "--memory-limit", "200MiB", "--out", str(tmp_path),
+        capsys, "demo", "--max-len", "512", "--prefix-cache", "hash", "--block-size", "16",
+        "--block-size", "8", "--pool-tokens", str(1 << 27), "--pool-tokens", "4096", "--memory-limit",
+        "200MiB", "--out", str(tmp_path),
     )  # fmt: skip
     assert [row["status"] for row in document["rows"]] == ["out of memory", "done", "out of memory", "done"]
     assert document["counts"] == {"done": 2, "refused": 0, "out of memory": 2, "crashed": 0}

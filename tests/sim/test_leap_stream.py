@@ -63,8 +63,7 @@ def seen(monkeypatch) -> Counter[str]:
         running = before.running
         counts["decoding"] += running.decoding.count
         counts["in the middle of a prompt"] += running.prefilling is not None
-        counts["swapped"] += len(running.swapped)
-        counts["sent back"] += len(before.waiting.returned)
+        counts["preempted before"] += sum(map(bool, before.journal.preemptions))
         counts["holding a range"] += isinstance(before.memory, Ranges) and running.count
         return carry(before, *given)
 
@@ -73,7 +72,7 @@ def seen(monkeypatch) -> Counter[str]:
 
 
 def test_random_small_servers_give_the_same_report_whatever_the_windows(costs, seen):  # noqa: F811
-    for seed in range(1200):
+    for seed in range(80):
         random = Random(seed)
         trace, config = longer(random, costs)
         if not can_leap(trace, config):
@@ -83,8 +82,8 @@ def test_random_small_servers_give_the_same_report_whatever_the_windows(costs, s
             assert_same(simulate(trace, config, record=False).report(), run.report())
         except AssertionError as error:
             raise AssertionError(f"seed {seed}, {config}, {trace.requests}") from error
-    assert min(seen.values()) > 50, seen
-    assert len(seen) == 5
+    assert min(seen.values()) > 20, seen
+    assert len(seen) == 4
 
 
 def test_percentiles_are_within_their_error():
@@ -110,18 +109,19 @@ def test_a_stopped_run_says_how_far_it_came():
 
 
 def test_a_streamed_run_can_be_stopped_in_any_window():
-    trace, asked = Trace.read("sharegpt-like"), iter([False, False, False, True, True])
+    trace, asked = Trace.read("sharegpt-like"), iter([False] * 3 + [True] * 2)
     run = simulate_stream("s", pieces_of(trace, 300), Config(pool_blocks=300), is_over=lambda: next(asked))
     assert run.is_stopped
-    assert run.trace.num_requests == 600, "the rest is not read"
-    assert 0 < run.num_finished < run.num_arrived < 600
+    assert 300 < run.trace.num_requests < 1000, "the rest is not read"
+    assert 0 < run.num_finished < run.num_arrived <= run.trace.num_requests
     assert run.counts["unfinished"] == run.num_arrived - run.num_finished
 
 
 @pytest.mark.parametrize("dials", [{}, {"preempt": "swap"}])
-def test_a_stopped_run_is_that_of_stepping_as_far(dials):
+def test_a_stopped_run_is_that_of_stepping_as_far(dials, monkeypatch):
     """Up to its last step: series, tokens out and times are those that stepping gives by then."""
-    trace, config = Trace.read("sharegpt-like"), Config(pool_blocks=300, max_seqs=8, **dials)
+    monkeypatch.setattr("sim.leap.server.TURNS", 150)
+    trace, config = Trace.read("sharegpt-like"), Config(pool_blocks=150, **dials)
     stopped = simulate(trace, config, record=False, is_over=lambda: True)
     rows = []
 
@@ -137,6 +137,7 @@ def test_a_stopped_run_is_that_of_stepping_as_far(dials):
         is_over=lambda: len(rows) == stopped.num_steps,
     )
     assert stepped.is_stopped
+    assert stepped.num_preemptions
     for name in COLUMNS:
         assert stopped.series.column(name).tolist() == stepped.series.column(name).tolist(), name
     mine, theirs = stopped.report(), stepped.report()
