@@ -84,14 +84,17 @@ class LlamaModel:
         self.weights = replace(self.weights, embedding=self.embedding, lm_head=self.lm_head)
 
     @torch.inference_mode()
-    def forward(self, token_ids: Tensor, positions: Tensor, kv: Attend, rows: Tensor) -> Tensor:
+    def forward(
+        self, token_ids: Tensor, positions: Tensor, kv: Attend, rows: Tensor, num_layers: int | None = None
+    ) -> Tensor:
         """Logits [len(rows), vocab] of the tokens at `rows`; `token_ids` and `positions` are int64 [T].
 
-        Only `rows`, the tokens after which something is emitted, go through the lm head.
+        Only `rows`, the tokens after which something is emitted, go through the lm head. With `num_layers`
+        they do so right after that many layers, which makes a small draft of the model itself.
         """
         hidden = self.embedding[token_ids]  # [T, hidden]
         cos, sin = self.cos[positions].unsqueeze(1), self.sin[positions].unsqueeze(1)  # [T, 1, D]
-        for index, layer in enumerate(self.layers):
+        for index, layer in enumerate(self.layers[:num_layers]):
             hidden = hidden + self.ranks.sum(self._attention(index, layer, hidden, cos, sin, kv))
             inner = swiglu(project(self._norm(hidden, layer.mlp_norm), layer.gate_up))
             hidden = hidden + self.ranks.sum(project(inner, layer.down))
