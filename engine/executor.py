@@ -27,9 +27,9 @@ from engine.sampling import Place
 from engine.stopwatch import Stopwatch
 from engine.verify import verify
 from sim.batch import Batch, Chunk
+from sim.closed_timing import TimingModel
 from sim.events import Event, EventLog, Kind
 from sim.ledger import Ledger
-from sim.timing import TimingModel
 
 
 class Pool(Memory, Observable, Protocol):
