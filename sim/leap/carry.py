@@ -11,11 +11,11 @@ back: who is in service then runs.
 """
 
 from sim.clock import to_ps
+from sim.closed_timing import ClosedTiming
 from sim.config import Config
 from sim.leap.memory import Ranges
 from sim.leap.server import LeapServer
 from sim.request import Request
-from sim.timing import ClosedTiming
 
 
 def in_service(server: LeapServer) -> list[int]:

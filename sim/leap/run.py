@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from sim.alloc import RESERVATIONS
 from sim.clock import to_ps, to_s
+from sim.closed_timing import ClosedTiming
 from sim.config import Config
 from sim.events import NullLog
 from sim.leap.carry import in_service
@@ -19,7 +20,6 @@ from sim.request import Request, SequenceGroup
 from sim.run import Run
 from sim.scheduler import Scheduler
 from sim.server import IsOver
-from sim.timing import ClosedTiming
 from sim.trace import Trace
 from sim.work import Work
 

@@ -5,6 +5,7 @@ Requests go by their `index`, their place in order of arrival: the smaller the o
 
 from collections.abc import Callable
 
+from sim.closed_timing import ClosedTiming
 from sim.config import Config
 from sim.leap.clock import MOST, LazyClock
 from sim.leap.journal import Journal
@@ -13,7 +14,6 @@ from sim.leap.running import Running
 from sim.leap.waiting import Waiting
 from sim.request import Request
 from sim.server import IsOver
-from sim.timing import ClosedTiming
 
 TURNS = 1024  # of the loop, between two looks at what goes on outside
 

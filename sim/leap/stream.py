@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from sim.clock import to_ps, to_s
+from sim.closed_timing import ClosedTiming
 from sim.config import Config
 from sim.errors import InputError
 from sim.leap.carry import carry_over, in_service
@@ -20,7 +21,7 @@ from sim.refusals import refuse_request
 from sim.report import latencies
 from sim.request import Request
 from sim.server import IsOver
-from sim.timing import ClosedTiming, make_timing
+from sim.timing import make_timing
 from sim.totals import StreamedRun, TraceTotals
 from sim.work import Work
 
