@@ -21,7 +21,10 @@ SECTIONS = {
     "What is shared, forgotten or guessed": (
         "prefix-cache", "eviction", "window", "sinks", "keep-recent", "keep-heavy", "speculate", "accept",
     ),
-    "Who does the work": ("processes", "workers", "scheduler", "memory-limit", "retry"),
+    "What is swept, and who does the work": (
+        "plan", "processes", "workers", "scheduler", "memory-limit", "retry",
+    ),
+    "What must be met, and what it costs": ("target", "price-per-hour", "power"),
     "Several servers": ("replicas", "router", "borrow"),
     "What is written": (
         "json", "events", "series", "chrome-trace", "out", "quiet", "check", "step-by-step", "help",

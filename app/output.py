@@ -133,19 +133,20 @@ def _series_csv(run: Run) -> str:
 def progress(what: str, num_requests: int | None, *, shown: bool) -> Generator[OnProgress | None]:
     """Progress over requests on standard error, whose number may be unknown; yields what moves it.
 
-    A bar on a terminal, elsewhere a line now and then.
+    A bar; where that is no terminal, a line now and then, and the bar as it stands in the end.
     """
     if not shown:
         yield None
-        return
-    if not sys.stderr.isatty():
-        yield Lines(what, num_requests).reach
         return
     columns = (TextColumn("{task.description:<26}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     bar = Progress(*columns, console=Console(stderr=True))
     task = bar.add_task(what, total=num_requests)
 
+    lines = None if sys.stderr.isatty() else Lines(what, num_requests)
+
     def on_progress(num_ended: int) -> None:
+        if lines:
+            lines.reach(num_ended)
         bar.start()  # with the first news: what is refused before it leaves one line and no bar
         bar.update(task, completed=num_ended)
 

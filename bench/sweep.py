@@ -45,9 +45,7 @@ def alone() -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(prog="python -m bench.sweep")
     parser.add_argument("--out", type=Path, default=RESULTS / "sweep.json")
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()

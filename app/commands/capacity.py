@@ -12,7 +12,6 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from app.files import write_file
 from app.help import SectionedCommand
 from app.options import config_options, make_configs, take_trace, trace_options
 from app.waiting import waiting
@@ -20,6 +19,7 @@ from sim import Config, InputError
 from sim.alloc import ALLOCATORS
 from sim.capacity import PRECISION, Capacity, Point, Target, efficient, find_capacity
 from sim.costs import FORMULAS, Costs
+from sim.files import new_file
 from sim.report import describe_trace
 
 USUAL_TRIES = 10  # rates that a bisection looks at, for the estimate
@@ -193,6 +193,7 @@ def write(folder: Path, document: dict[str, Any], *, to_stderr: bool) -> None:
 
     text = orjson.dumps(document, option=orjson.OPT_INDENT_2)
     picture = as_png(draw(document))
-    write_file(folder / "capacity.json", lambda out: out.write(text) and None)
-    write_file(folder / "capacity.png", lambda out: out.write(picture) and None)
+    for name, content in (("capacity.json", text), ("capacity.png", picture)):
+        with new_file(folder / name) as out_file:
+            out_file.write(content)
     click.echo(f"plot: {folder / 'capacity.png'}", err=to_stderr)

@@ -137,8 +137,9 @@ def read_plan(path: str) -> dict[str, Any]:
             raise InputError(f"{path}: unknown part {name!r}: write dials under [fixed], [grid] or [[list]]")
         is_right = isinstance(part, dict)
         if name == "list":
-            items: list[Any] = part if isinstance(part, list) else [None]
-            is_right = all(isinstance(item, dict) for item in items)
+            is_right = isinstance(part, list) and all(
+                isinstance(item, dict) for item in cast("list[object]", part)
+            )
         if not is_right:
             raise InputError(f"{path}: {name}: write [fixed], [grid] and [[list]], with dials below them")
     return parts
