@@ -7,23 +7,30 @@
     start      the moment to open at: where the sides differ most
     verdict    one sentence with the numbers of the reports
     sides      for each run what `encode_side` says
+    quiz       seed; questions: [{side, show, frame, told, step, kind, situation, ask, answer, why, choices,
+               tolerance}, ...] of `app.quiz`. While it is asked the side shows frame `show`, and of what
+               happened in `frame` the first `told`; then it shows all of `frame`.
 
 Frames and deltas are explained in `app.deltas`. Policy stays on this side: a player folds and paints.
 """
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import asdict
+from random import Random
 from typing import Any
 
 from app.deltas import KEYFRAME_FRAMES, Delta, DeltaEncoder
 from app.moments import merge_clocks, opening_moment
+from app.quiz import COUNT, Question, draw, sheet_and_run
 from sim import InputError, Run, __version__
 from sim.dials import flag
 from sim.events import Event, Kind
 from sim.ledger import CLASSES, waste_percent
 from sim.replay import State
+from sim.tables import HOLE
 
-FORMAT = 1
+FORMAT = 2
 MAX_EVENTS = 1_000_000
 INTERESTING = (
     Kind.REJECT, Kind.ADMIT, Kind.PREEMPT, Kind.SWAP_OUT, Kind.SWAP_IN,
@@ -36,10 +43,18 @@ UNSAID = (Kind.DECODE, Kind.STEP)  # the frame's numbers say it already
 Json = dict[str, Any]
 
 
-def replay_payload(runs: Sequence[Run]) -> Json:
+def quiz_payload(seed: int, count: int = COUNT) -> Json:
+    """The replay that `pagelab quiz --seed` asks about, with the questions of its sheet."""
+    questions, run = sheet_and_run(seed, count)
+    return replay_payload([run], seed=seed, sheets=[questions])
+
+
+def replay_payload(
+    runs: Sequence[Run], *, seed: int = 0, sheets: Sequence[Sequence[Question]] | None = None
+) -> Json:
     """The replay of `runs`, side by side on one clock. All must have served the same requests.
 
-    Raises InputError for runs of different traces, without events, or too long to be drawn.
+    `sheets` are the questions about each run; if not given, the seed draws them. Raises InputError for runs of different traces, without events, or too long to be drawn.
     """
     trace = runs[0].trace
     for run in runs:
@@ -59,7 +74,10 @@ def replay_payload(runs: Sequence[Run]) -> Json:
                 f"{len(run.events):,} events under {run.config.allocator}: a replay draws {MAX_EVENTS:,} at "
                 "most; take fewer requests"
             )
-    sides, times = zip(*(encode_side(run) for run in runs), strict=True)
+    if sheets is None:
+        sheets = [draw(run, Random(seed), COUNT // len(runs)) for run in runs]
+    encoded = [encode_side(run, sheet) for run, sheet in zip(runs, sheets, strict=True)]
+    sides, times, asked = zip(*encoded, strict=True)
     moments, frames = merge_clocks(times)
     return {
         "format": FORMAT,
@@ -71,6 +89,13 @@ def replay_payload(runs: Sequence[Run]) -> Json:
         "start": opening_moment(sides, frames),
         "verdict": verdict(runs),
         "sides": list(sides),
+        "quiz": {
+            "seed": seed,
+            "questions": sorted(
+                ({"side": side, **one} for side, own in enumerate(asked) for one in own),
+                key=lambda one: (times[one["side"]][one["frame"]], one["side"], one["event"]),
+            ),
+        },
     }
 
 
@@ -79,25 +104,32 @@ def _first_refusal(run: Run) -> str:
     return f"{refused[0].request.id} {refused[0].reject_reason}" if refused else "there is none"
 
 
-def encode_side(run: Run) -> tuple[Json, list[float]]:
-    """One run for the player, and the time in seconds of each of its frames.
+def encode_side(run: Run, sheet: Sequence[Question] = ()) -> tuple[Json, list[float], list[Json]]:
+    """One run for the player, the time in seconds of each of its frames, and where each question stands.
 
     `cell_slots` is the size of a cell, 0 where each has its own. `columns` has a number for each frame;
-    ledger classes that stay 0 are left out. `said` is what happened: [[kind, request, why], ...] a frame.
-    `marks` are frames worth stopping at, `alarms` those with a preemption or a rejection.
+    ledger classes that stay 0 are left out. `said` is what happened: [[kind, request, why, cells], ...] a
+    frame; the cells it is about are left out where there are none. `marks` are frames worth stopping at,
+    `alarms` those with a preemption or a rejection.
     """
     frames = _Frames(run)
     state = State(time=run.events[0].time)
+    asked = {question.event: question for question in sheet}
+    places: list[Json] = []
     frames.rest(state)
-    for event in run.events:
+    for index, event in enumerate(run.events):
         if event.time > state.time and event.kind is Kind.ARRIVE:  # nothing was to do until it came
             frames.rest(state)
-        state.apply(event)
-        frames.hear(event)
         if event.kind is Kind.STEP:
+            state.apply(event)
             frames.show(state, event)
+        if index in asked:
+            places.append({**frames.place(event), **asdict(asked[index])})
+        if event.kind is not Kind.STEP:
+            state.apply(event)
+            frames.hear(event)
     frames.rest(state)
-    return {**_describe(run), **frames.as_json()}, frames.times
+    return {**_describe(run), **frames.as_json()}, frames.times, places
 
 
 class _Frames:
@@ -131,10 +163,22 @@ class _Frames:
         self._touched[event.request] = None
         if event.kind in UNSAID:
             return
-        is_epilogue = self._said and event.step == self._last_step
-        number = self._encoder.numbers[event.request]
-        (self._said[-1] if is_epilogue else self._unsaid).append([event.kind, number, event.why])
+        number, cells = self._encoder.numbers[event.request], _cells_of(event)
+        line = [event.kind, number, event.why, *([cells] if cells else [])]
+        is_epilogue = self._is_epilogue(event)
+        (self._said[-1] if is_epilogue else self._unsaid).append(line)
         (self._kinds[len(self._said) - 1] if is_epilogue else self._unseen).add(event.kind)
+
+    def place(self, event: Event) -> Json:
+        """Where a question before `event` stands (see the top); of a step's own event, after it."""
+        last = len(self._said) - 1
+        if self._is_epilogue(event):
+            return {"show": last, "frame": last, "told": len(self._said[last])}
+        return {"show": last, "frame": last + 1, "told": len(self._unsaid)}
+
+    def _is_epilogue(self, event: Event) -> bool:
+        """Whether it comes after the picture of its step."""
+        return bool(self._said) and event.step == self._last_step
 
     def show(self, state: State, step: Event) -> None:
         """The picture after a step's writes."""
@@ -174,6 +218,20 @@ class _Frames:
 
     def _frames_with(self, kinds: tuple[Kind, ...]) -> list[int]:
         return sorted(frame for frame, seen in self._kinds.items() if not seen.isdisjoint(kinds))
+
+
+def _cells_of(event: Event) -> list[int]:
+    """The cells that an event gives or takes over."""
+    changes = event.changes
+    match event.kind:
+        case Kind.ALLOC | Kind.HIT | Kind.EVICT:
+            return [cell for cell in changes.get("blocks", changes.get("slots", ())[:1]) if cell != HOLE]
+        case Kind.COPY if "destination" in changes:
+            return [changes["source"], changes["destination"]]
+        case Kind.MOVE:
+            return [changes["destination_slots"][0]]
+        case _:
+            return []
 
 
 def cell_slots(run: Run) -> int:

@@ -1,17 +1,15 @@
 """`pagelab quiz`: a sheet of questions about a small run, the same for everyone who names its seed."""
 
-from dataclasses import asdict
-
 import click
 import orjson
 
-from app.quiz import BLOCK, NUM_BLOCKS, sheet
+from app.quiz import BLOCK, COUNT, NUM_BLOCKS, sheet
 from sim import InputError
 
 
 @click.command(short_help="print questions about a run, for a class")
 @click.option("--seed", type=int, default=0, show_default=True, help="which sheet: a seed for each student")
-@click.option("--count", type=int, default=5, show_default=True, help="number of questions")
+@click.option("--count", type=int, default=COUNT, show_default=True, help="number of questions")
 @click.option("--answers", is_flag=True, help="print the answers and why")
 @click.option("--json", "as_json", is_flag=True, help="one JSON document on standard output, nothing else")
 def quiz(seed: int, count: int, answers: bool, as_json: bool) -> None:
@@ -20,8 +18,8 @@ def quiz(seed: int, count: int, answers: bool, as_json: bool) -> None:
         raise InputError(f"--count {count}: must be at least 1")
     questions = sheet(seed, count)
     if as_json:
-        rows = [asdict(question) for question in questions]
-        kept = rows if answers else [{"step": row["step"], "text": row["text"]} for row in rows]
+        names = ("step", "text", "answer", "why") if answers else ("step", "text")
+        kept = [{name: getattr(question, name) for name in names} for question in questions]
         click.echo(orjson.dumps({"seed": seed, "questions": kept}, option=orjson.OPT_INDENT_2))
         return
     click.echo(
