@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from random import Random
 
+from app.recorded import Recording, recording_of
 from app.topics import TOPICS, WASTE, Stop, situation, waste
 from sim import Config, Request, Run, Trace, simulate
 from sim.events import Kind
@@ -45,10 +46,10 @@ def sheet(seed: int, count: int = COUNT) -> list[Question]:
     return sheet_and_run(seed, count)[0]
 
 
-def sheet_and_run(seed: int, count: int = COUNT) -> tuple[list[Question], Run]:
+def sheet_and_run(seed: int, count: int = COUNT) -> tuple[list[Question], Recording]:
     """The sheet, and the small run that it is about."""
     random = Random(seed)
-    run = small_run(random)
+    run = recording_of(small_run(random))
     return draw(run, random, count), run
 
 
@@ -70,7 +71,7 @@ def small_run(random: Random) -> Run:
     return simulate(Trace("quiz", tuple(sorted(rows, key=lambda row: row.arrival_s))), config)
 
 
-def draw(run: Run, random: Random, count: int) -> list[Question]:
+def draw(run: Recording, random: Random, count: int) -> list[Question]:
     """`count` questions about `run` in its order, of as many kinds as it has; fewer where it has fewer."""
     by_kind: dict[str, list[int]] = {}
     for event, kind in candidates(run):
@@ -83,12 +84,12 @@ def draw(run: Run, random: Random, count: int) -> list[Question]:
     return list(_ask(run, sorted(chosen)))
 
 
-def questions(run: Run) -> Iterator[Question]:
+def questions(run: Recording) -> Iterator[Question]:
     """All that can be asked of the run."""
     return _ask(run, candidates(run))
 
 
-def candidates(run: Run) -> Iterator[tuple[int, str]]:
+def candidates(run: Recording) -> Iterator[tuple[int, str]]:
     """(place in the log, kind of question) of all that can be asked, in order."""
     state = State()
     for place, event in enumerate(run.events):
@@ -99,7 +100,7 @@ def candidates(run: Run) -> Iterator[tuple[int, str]]:
         state.apply(event)
 
 
-def _ask(run: Run, chosen: Iterable[tuple[int, str]]) -> Iterator[Question]:
+def _ask(run: Recording, chosen: Iterable[tuple[int, str]]) -> Iterator[Question]:
     """The run goes on from one of `chosen` to the next, and stops at each."""
     state, reached = State(), 0
     for place, kind in chosen:

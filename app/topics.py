@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sim import Run
+from app.recorded import Recording
 from sim.events import Event, Kind
 from sim.state import State
 
@@ -27,7 +27,7 @@ class Asked:
 class Stop:
     """A run before one of its events. A step's own event has happened: it closes the step."""
 
-    run: Run
+    run: Recording
     state: State
     event: Event
 
@@ -40,12 +40,12 @@ class Stop:
     @property
     def block_size(self) -> int:
         """Slots of a block or page; 0 where sequences hold ranges."""
-        return self.run.config.slots_per_block or 0
+        return self.run.cell_slots
 
     @property
     def num_blocks(self) -> int:
         """Blocks of the pool."""
-        return int(self.run.series.column("pool")[0]) // self.block_size
+        return self.run.pool // self.block_size
 
     @property
     def num_free(self) -> int:
@@ -105,13 +105,14 @@ def _needs_memory(stop: Stop) -> Asked:
         stored, left = stop.state.stored[name], stop.num_free - len(changes["blocks"])
         needs = f"{name} has {stored} tokens stored and needs room for one more."
         return Asked(f"{needs} How many blocks are free after that?", str(left))
-    request = next(one for one in stop.run.trace.requests if one.id == stop.event.request)
-    config = stop.run.config
+    request = next(one for one in stop.run.requests if one.id == stop.event.request)
+    max_len = stop.run.settings.get("max_len")
+    longest = f"; the longest sequence served has {max_len}" if max_len else ""
     about = (
         f"{name} has a prompt of {request.prompt} tokens, will emit {request.output} and may emit "
-        f"{request.max_tokens}; the longest sequence served has {config.max_len}."
+        f"{request.max_tokens}{longest}."
     )
-    return Asked(f"{about} How many slots does {config.allocator} give it?", str(changes["slots"][1]))
+    return Asked(f"{about} How many slots does {stop.run.allocator} give it?", str(changes["slots"][1]))
 
 
 def _admitted(stop: Stop) -> Asked:

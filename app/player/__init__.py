@@ -14,9 +14,9 @@ from typing import Any
 
 # each needs only those before it
 MODULES = (
-    "state.js", "layout.js", "dom.js", "words.js", "colors.js", "paint.js", "timeline.js", "strip.js", "stage.js",
-    "details.js", "side.js", "timebar.js", "playhead.js", "focus.js", "quiz.js", "export.js", "controls.js",
-    "player.js",
+    "state.js", "layout.js", "dom.js", "words.js", "colors.js", "paint.js", "timeline.js", "strip.js",
+    "stage.js", "details.js", "side.js", "timebar.js", "playhead.js", "focus.js", "quiz.js", "export.js",
+    "controls.js", "player.js",
 )  # fmt: skip
 _HERE = Path(__file__).parent
 _IMPORT = re.compile(r"^import\s*\{[^}]*\}\s*from\s*\"\./[\w.]+\";\n", re.MULTILINE)
@@ -76,8 +76,9 @@ def _page() -> str:
         '<link rel="icon" href="data:,">\n'
         "<style>:root { color-scheme: light dark }"
         " body { max-width: 1400px; margin: 24px auto; padding: 0 16px }"
-        " @media (prefers-color-scheme: dark) { body { background: #0e1117 } }</style>\n"
-        f"</head>\n<body>\n<main>\n{_fragment()}</main>\n</body>\n</html>\n"
+        " h1 { margin: 0 0 6px; font: 600 14px/1.4 system-ui, sans-serif; color: #56606e }"
+        " @media (prefers-color-scheme: dark) { body { background: #0e1117 } h1 { color: #aab3c0 } }</style>\n"
+        f"</head>\n<body>\n<main>\n<h1>PageLab replay: @@TITLE@@</h1>\n{_fragment()}</main>\n</body>\n</html>\n"
     )
 
 

@@ -76,7 +76,7 @@ export class Controls {
   buildKeys() {
     const close = make("button", { type: "button", onclick: () => dialog.close() }, "Close");
     const rows = KEYS.flatMap(([keys, deed]) => [make("dt", {}, keys), make("dd", {}, deed)]);
-    const dialog = make("dialog", { class: "keys", "aria-label": "Keys" }, make("h3", {}, "Keys"), make("dl", { class: "words" }, ...rows), close);
+    const dialog = make("dialog", { class: "keys", "aria-label": "Keys" }, make("h2", {}, "Keys"), make("dl", { class: "words" }, ...rows), close);
     return dialog;
   }
 

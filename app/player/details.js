@@ -24,9 +24,9 @@ export class Details {
     const tableName = log.cell_slots ? "logical → physical block" : "physical slots";
     this.element = make(
       "section", { class: "side", "aria-label": `What happens in ${log.name}` },
-      make("h3", {}, make("span", { class: "letter" }, letter), "What happened and why"),
+      make("h2", {}, make("span", { class: "letter" }, letter), "What happened and why"),
       this.step, this.said,
-      make("h4", {}, "Block tables of the running requests"),
+      make("h3", {}, "Block tables of the running requests"),
       make("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": `Block tables of ${log.name}` },
         make("table", {},
           make("thead", {}, make("tr", {},

@@ -216,7 +216,7 @@ class Player {
         this.bar.element,
         make("div", { class: "sides details" }, ...this.panels.map(({ details }) => details.element))),
       make("section", { class: "legend", "aria-label": "Legend" },
-        make("h3", {}, "How to read this"), this.legend, ...legendWords(replay).map((text) => make("p", {}, text))),
+        make("h2", {}, "How to read this"), this.legend, ...legendWords(replay).map((text) => make("p", {}, text))),
       this.controls.keys,
     );
     this.controls.tell(this);

@@ -37,7 +37,7 @@ export class Side {
     const { waste_percent: waste } = log.summary;
     this.picture = make(
       "section", { class: "side", "aria-label": `Side ${letter}: ${log.name}` },
-      make("h3", {}, make("span", { class: "letter" }, letter), log.name,
+      make("h2", {}, make("span", { class: "letter" }, letter), log.name,
         make("span", { class: `badge ${log.source}` }, sourceWords(log.source)),
         make("span", { class: "figure" }, make("b", {}, `${waste.toFixed(1)} %`), " wasted over the run")),
       make("p", { class: "about" }, `${log.about}; ${plural(log.pool, "slot")}; times ${log.clock}`),

@@ -9,6 +9,8 @@ import { arrowsOf, hitStrip, layoutStrip, STRIP_GAP, STRIP_HEIGHT } from "./stri
 
 const POOL_TOP = STRIP_HEIGHT + STRIP_GAP;
 const MOST_MARKS = 400; // outlines; more say nothing
+const MOST_FRESH = 40; // the same for a moment's own event
+const SMALLEST_FRAME = 8; // pixels; lower rows are filled where higher ones get a frame
 
 export class Stage {
   // `onPoint({slot} or {index, offset} or null)` hears where the pointer is, `onPin()` of a click.
@@ -17,7 +19,7 @@ export class Stage {
     this.labels = labels;
     this.boxes = [];
     this.strip = make("canvas", { class: "strip", role: "img" });
-    this.pool = make("canvas", { role: "img" });
+    this.pool = make("canvas", { class: "memory", role: "img" });
     this.links = make("canvas", { class: "links", "aria-hidden": "true" });
     this.element = make("div", { class: "stage" },
       make("div", { class: "pool" }, this.strip, make("div", { class: "gap" }), this.pool), this.links);
@@ -37,21 +39,24 @@ export class Stage {
     this.brush = fitCanvas(this.strip, layout.width, STRIP_HEIGHT, style);
     this.pen = fitCanvas(this.links, layout.width, POOL_TOP + layout.height, style);
     this.links.style.width = `${layout.width}px`;
-    this.drawn = null;
+    this.drawn = this.strung = null; // what the canvases show
   }
 
   // The strip and everything that lies over the pool. `sequence` is the table to show, or null; `marked` are
   // cells to outline, `fresh` those that an event of this moment is about; `pointed` a logical block.
   paintLinks(state, { sequence, marked, fresh, pointed }) {
     const cells = sequence === null ? [] : state.tables.get(sequence) ?? [];
-    const key = [sequence, state.stored.get(sequence), cells, [...marked], fresh, pointed].join("|");
-    if (key === this.drawn) return;
-    this.drawn = key;
+    const links = [sequence, cells, [...marked], fresh, pointed].join("|");
+    const strip = `${links} ${state.stored.get(sequence)}`;
+    if (strip === this.strung) return;
+    this.strung = strip;
     this.boxes = layoutStrip(this.layout, state, cells);
     this.paintStrip(state, sequence, pointed);
+    if (links === this.drawn) return; // a token more changes the strip alone
+    this.drawn = links;
     this.pen.clearRect(0, 0, this.layout.width, POOL_TOP + this.layout.height);
     for (const cell of [...marked].slice(0, MOST_MARKS)) this.outline(state, cell, 1);
-    for (const cell of fresh.slice(0, MOST_MARKS)) this.outline(state, cell, 2);
+    for (const cell of fresh.length > MOST_FRESH ? [] : fresh) this.outline(state, cell, 2);
     if (sequence === null) return;
     const color = colorOf(this.style, this.log.owners[sequence]);
     for (const arrow of arrowsOf(this.layout, this.boxes, this.log.cell_slots, pointed)) {
@@ -105,6 +110,11 @@ export class Stage {
     const content = state.cells.get(cell);
     if (!content) return;
     const rects = rangeRects(layout, cell * (log.cell_slots || 1), lengthOf(content));
+    if (layout.rowHeight < SMALLEST_FRAME) {
+      pen.fillStyle = style.ink;
+      for (const { x, y, w, h } of rects) pen.fillRect(x, POOL_TOP + y, Math.max(w, 1), h);
+      return;
+    }
     for (const { x, y, w, h } of rects) {
       for (const [color, inset, line] of [[style.paper, 1.5, width + 1], [style.ink, 0, width]]) {
         pen.strokeStyle = color;

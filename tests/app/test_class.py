@@ -9,6 +9,7 @@ from click.testing import CliRunner
 from app.classroom import collect
 from app.cli import cli, run
 from app.quiz import NUM_BLOCKS, questions, sheet, small_run
+from app.recorded import recording_of
 from sim.events import Kind
 
 
@@ -36,7 +37,7 @@ def test_the_sheet_without_answers_is_the_same_but_for_them():
 def test_every_kind_of_question_comes_up_and_every_answer_is_what_the_run_did(seed: int):
     from random import Random
 
-    trial = small_run(Random(seed))
+    trial = recording_of(small_run(Random(seed)))
     asked = list(questions(trial))
     assert {"alloc", "admit", "free", "waste", "where"} <= {question.kind for question in asked}
     victims = [event.request for event in trial.events if event.kind is Kind.PREEMPT]
