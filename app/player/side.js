@@ -39,7 +39,7 @@ export class Side {
       "section", { class: "side", "aria-label": `Side ${letter}: ${log.name}` },
       make("h2", {}, make("span", { class: "letter" }, letter), log.name,
         make("span", { class: `badge ${log.source}` }, sourceWords(log.source)),
-        make("span", { class: "figure" }, make("b", {}, `${waste.toFixed(1)} %`), " wasted over the run")),
+        make("span", { class: "figure", title: "of the memory it takes, over the whole run" }, make("b", {}, `${waste.toFixed(1)} %`), " wasted overall")),
       make("p", { class: "about" }, `${log.about}; ${plural(log.pool, "slot")}; times ${log.clock}`),
       this.queues, this.tableName, this.stage.element, this.readout, this.ledger,
     );

@@ -9,6 +9,7 @@ export const STRIP_HEIGHT = 30;
 export const STRIP_GAP = 28; // where arrows leave the strip
 const SMALLEST_BOX = 22; // a short table's boxes are at least that wide
 const MOST_ARROWS = 24;
+const RANGE_INSET = 44; // right of the range's name
 
 // Boxes of the table's cells, in logical order: [{index, cell, x, w, slots}]. They are as wide as in the pool
 // where that fits, at least wide enough for a number where the table is short.
@@ -43,7 +44,7 @@ export function arrowsOf(layout, boxes, cellSlots, pointed = null) {
     const slot = start.cell * (cellSlots || 1);
     const [rect] = rangeRects(layout, slot, start.slots);
     // A range is pointed at where it begins: it may be longer than a row.
-    const [fromX, toX] = cellSlots ? [(start.x + end.x + end.w) / 2, rect.x + rect.w / 2] : [start.x + 8, rect.x + 8];
+    const [fromX, toX] = cellSlots ? [(start.x + end.x + end.w) / 2, rect.x + rect.w / 2] : [start.x, rect.x].map((x) => x + Math.min(RANGE_INSET, start.w / 2));
     return { index: first, from: { x: fromX, y: STRIP_HEIGHT }, to: { x: toX, y: STRIP_HEIGHT + STRIP_GAP + rect.y } };
   });
 }

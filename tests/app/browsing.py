@@ -56,7 +56,7 @@ class Browser:
         self.wait(
             lambda: self.run("return root?.querySelector('.clock')?.textContent"), "the player to appear"
         )
-        self.run("root.focus()")
+        self.run("root.focus({preventScroll: true})")
 
     def run(self, script: str) -> Any:
         return self.driver.execute_script(FIND + script)
