@@ -27,6 +27,7 @@ COMMANDS = {
     "replay": ("app.commands.replay", "replay"),
     "quiz": ("app.commands.quiz", "quiz"),
     "class": ("app.commands.classroom", "classroom"),
+    "bench": ("app.commands.bench", "bench"),
     "app": ("app.commands.serve", "app"),
 }
 

@@ -7,7 +7,7 @@ is what the ledger says is held.
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import orjson
 
@@ -68,11 +68,11 @@ def _events(path: Path, lines: Iterable[bytes], most_events: int) -> Iterable[Ev
 
 def _event(where: str, line: bytes) -> Event:
     try:
-        row: dict[str, Any] = orjson.loads(line)
+        loaded = orjson.loads(line)
     except orjson.JSONDecodeError:
         raise InputError(f"{where}: is no JSON; an event log has one JSON object a line") from None
-    if not isinstance(row, dict) or not all(name in row for name in HEAD):
-        missing = [name for name in HEAD if name not in row] if isinstance(row, dict) else list(HEAD)
+    row = cast(dict[str, Any], loaded) if isinstance(loaded, dict) else {}
+    if missing := [name for name in HEAD if name not in row]:
         raise InputError(f"{where}: no event: {', '.join(missing)} missing; `--events` writes event logs")
     kind, step, time, request, why = (row.pop(name) for name in HEAD)
     if kind not in list(Kind):
@@ -93,7 +93,7 @@ class _Fold:
         self._path = path
         self._state = State()
         self._before: Event | None = None
-        self._pool = 0
+        self._pool: int = 0
         self._is_changed = True
         self._arrived: dict[str, Request] = {}
         self._emitted: dict[str, int] = {}
@@ -110,7 +110,8 @@ class _Fold:
             raise InputError(f"{where}: {error}") from None
         except BROKEN as error:
             what = f"{event.kind} of {event.request}" if event.request else event.kind
-            raise InputError(f"{where}: {what} does not follow from what came before: {error!r}") from None
+            lacks = f" (it lacks {error})" if isinstance(error, KeyError) else ""
+            raise InputError(f"{where}: {what} does not follow from what came before{lacks}") from None
 
     def _apply(self, event: Event) -> None:
         changes = event.changes

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from app.chrome_trace import ChromeTrace
+from app.recorded import Recording
 from sim import InputError, Run
 from sim.events import NullLog, Sink, Tee
 from sim.fleet import FleetRun
@@ -88,7 +89,7 @@ def servers(runs: Iterable[AnyRun]) -> list[tuple[str, Run]]:
     return named
 
 
-def write_events(run: Run, out: BinaryIO) -> None:
+def write_events(run: Run | Recording, out: BinaryIO) -> None:
     """A log that was kept, as JSON Lines, in order."""
     for event in run.events:
         out.write(json_line(event))

@@ -30,7 +30,8 @@ def read_runs(paths: Sequence[Path], sides: Sequence[str] = ()) -> list[Recordin
 
 
 def _of_folder(folder: Path, sides: Sequence[str]) -> list[Recording]:
-    logs = {_name(path): path for path in sorted(folder.glob("events*.jsonl"))}
+    paths = sorted(folder.glob("events*.jsonl"), key=lambda path: ("measured" in path.name, path.name))
+    logs = {_name(path): path for path in paths}
     if not logs:
         raise InputError(f"{folder}: no event log in it; `pagelab simulate TRACE --out {folder}` writes one")
     for side in sides:

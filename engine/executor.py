@@ -26,9 +26,9 @@ from engine.probe import Observable, Observation, Probe
 from engine.sampling import Place
 from engine.stopwatch import Stopwatch
 from sim.batch import Batch, Chunk
+from sim.closed_timing import TimingModel
 from sim.events import Event, EventLog, Kind
 from sim.ledger import Ledger
-from sim.timing import TimingModel
 
 
 class Pool(Memory, Observable, Protocol):

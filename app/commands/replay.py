@@ -19,7 +19,7 @@ def replay(runs: tuple[Path, ...], html: Path, sides: tuple[str, ...], seed: int
     """Write RUN as a page to play, step back in, and predict from.
 
     RUN is a folder that `--out` wrote, or an event log that `--events` wrote. Two logs of the same requests
-    stand side by side; of a folder with more, the run that wastes most stands beside the one that wastes least.
+    stand side by side; of a folder with more, the run that wastes most beside the one that wastes least.
     """
     payload = replay_payload(read_runs(runs, sides), seed=seed)
     write_text(html, standalone_html(payload))

@@ -1,7 +1,7 @@
 """The player as a Jupyter widget, for any front end that anywidget runs in."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anywidget
 import traitlets
@@ -32,7 +32,8 @@ class ReplayWidget(anywidget.AnyWidget):
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
         """The widget, and for front ends that have none the picture and the sentence."""
-        bundle = super()._repr_mimebundle_(**kwargs)
+        made = super()._repr_mimebundle_(**kwargs)  # pyright: ignore
+        bundle = cast(tuple[dict[str, Any], dict[str, Any]] | None, made)
         if bundle is None:
             return None
         data, metadata = bundle
