@@ -3,7 +3,7 @@
     python -m bench.player            # writes bench/results/player.json
 
 For each replay: frames a second while it played 64 moments a second, the milliseconds of processor time that
-the page's main thread spent on each, and the seconds from opening the page to the first paint and to the player
+the page's main thread spent on each, and seconds from opening the page to the first paint and to the player
 being there. Frames and seconds depend on what else the machine does; processor time hardly does.
 The best of three rounds is reported. Needs chromium and chromedriver.
 """
