@@ -40,9 +40,12 @@ class BeamModel:
         best = sorted(offers, reverse=True)[: request.beam]
         best.sort(key=lambda offer: offer[1])  # a beam that goes on keeps its place where it can
         self._scores[request.id] = [score for score, _ in best]
-        if group.is_finished:  # a server lives long: nothing of a request may stay
-            del self._scores[request.id], self._random[request.id]
         return place_survivors([beam for _, beam in best])
+
+    def forget(self, group: SequenceGroup) -> None:
+        """The group has ended. A server lives long: nothing of it may stay."""
+        self._scores.pop(group.request.id, None)
+        self._random.pop(group.request.id, None)
 
 
 def place_survivors(chosen: list[int]) -> list[int]:

@@ -1,4 +1,4 @@
-"""Full disks, closed pipes, read-only homes, no memory, two runs in one folder: each ends cleanly, nothing lost."""
+"""Full disks, closed pipes, read-only homes, no memory, two runs in one folder: a clean end, nothing lost."""
 
 import errno
 import os
@@ -77,12 +77,14 @@ def test_a_device_or_a_pipe_is_written_to_and_not_replaced(tmp_path: Path):
 def test_an_error_while_a_file_is_written_leaves_the_old_one(tmp_path: Path):
     path = tmp_path / "result"
     path.write_text("earlier")
-    with (
-        pytest.raises(InputError, match="no space left on device; choose another place"),
-        new_file(path) as out,
-    ):
-        out.write(b"half of")
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def write_half() -> None:
+        with new_file(path) as out:
+            out.write(b"half of")
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.raises(InputError, match="no space left on device; choose another place"):
+        write_half()
     assert path.read_text() == "earlier"
     assert list(tmp_path.iterdir()) == [path]
 
@@ -114,7 +116,10 @@ def test_two_runs_into_one_folder_are_refused_and_the_first_goes_on(tmp_path: Pa
 
 
 def test_a_run_that_was_killed_leaves_no_lock(tmp_path: Path):
-    code = f"from app.files import only_writer; from pathlib import Path; import os\nwith only_writer(Path({str(tmp_path)!r})): os._exit(9)"
+    code = (
+        "import os; from pathlib import Path; from app.files import only_writer\n"
+        f"with only_writer(Path({str(tmp_path)!r})): os._exit(9)"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
     with only_writer(tmp_path):
         pass
@@ -192,7 +197,7 @@ def test_a_pool_that_is_really_too_large_is_refused_with_both_numbers():
 
 
 def test_a_pool_that_the_system_will_not_give_is_out_of_memory(monkeypatch: pytest.MonkeyPatch):
-    """The check of what is available is by-passed: here PyTorch itself asks for 300 GiB, and is not given them."""
+    """The check of what is available is by-passed: here PyTorch itself asks, and is not given them."""
     monkeypatch.setattr("engine.setup.available_bytes", lambda _: 2**50)
     config = Config(model="tiny", kv_dtype="fp32", pool_tokens=2_000_000_000, block_size=4096, max_len=64)
     with pytest.raises(InputError, match="out of memory on this machine"):

@@ -1,4 +1,4 @@
-"""vLLM's KV-cache events in our log: counted against vLLM's own table, in every dress, and refused when damaged.
+"""vLLM's KV-cache events in our log: counted against vLLM's own table, in every dress, refused when damaged.
 
 `data/vllm_kv_events.msgpack` was published by vLLM 0.32's own cache manager (data/make_kv_events.py).
 """

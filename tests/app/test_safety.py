@@ -1,4 +1,4 @@
-"""Nothing that is uploaded or fetched is ever run, uploads have a limit, and the app is this machine's alone."""
+"""Nothing that is uploaded or fetched is ever run, uploads have a limit, the app is this machine's alone."""
 
 import ast
 from collections.abc import Iterator
