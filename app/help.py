@@ -27,7 +27,7 @@ SECTIONS = {
     "What must be met, and what it costs": ("target", "price-per-hour", "power"),
     "Several servers": ("replicas", "router", "borrow"),
     "What is written": (
-        "json", "events", "series", "requests", "chrome-trace", "prometheus", "out",
+        "json", "events", "series", "per-request", "chrome-trace", "prometheus", "out",
         "quiet", "check", "step-by-step", "help",
     ),
 }  # fmt: skip

@@ -107,7 +107,7 @@ def output_options(command: Command) -> Command:
             "--series", type=click.Path(dir_okay=False), help="write one row a step: CSV, or .parquet"
         ),
         click.option(
-            "--requests", type=click.Path(dir_okay=False), help="write one row a request: CSV, or .parquet"
+            "--per-request", type=click.Path(dir_okay=False), help="write one row a request: CSV, or .parquet"
         ),
         click.option(
             "--prometheus",

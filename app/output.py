@@ -24,7 +24,7 @@ from sim.files import refuse_place
 from sim.report import report
 from sim.serve import OnProgress, OnStep
 
-PLACES = ("events", "chrome_trace", "series", "requests", "prometheus", "out")
+PLACES = ("events", "chrome_trace", "series", "per_request", "prometheus", "out")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ class Output:
     events: Path | None
     chrome_trace: Path | None
     series: Path | None
-    requests: Path | None
+    per_request: Path | None
     prometheus: Path | None
     out: Path | None
     quiet: bool
@@ -121,8 +121,8 @@ class Output:
                 write_events(run, path_for(self.events, name, names))
             if self.series:
                 write_steps(run, path_for(self.series, name, names))
-            if self.requests:
-                write_requests(run, path_for(self.requests, name, names))
+            if self.per_request:
+                write_requests(run, path_for(self.per_request, name, names))
         if self.prometheus:
             write_file(self.prometheus, lambda out: write_prometheus(named, out))
         if self.chrome_trace:

@@ -2,7 +2,7 @@
 # pyright: reportUnknownVariableType=false, reportUnknownLambdaType=false, reportMissingTypeStubs=false
 """Results as Parquet files, which pandas, DuckDB, Polars and Spark read: steps, requests and events.
 
-What `--series`, `--requests` and `--events` write when the file's name ends in `.parquet`.
+What `--series`, `--per-request` and `--events` write when the file's name ends in `.parquet`.
 """
 
 from collections.abc import Generator, Iterable

@@ -31,6 +31,7 @@ def is_streamed(choice: TraceChoice, output: Output, configs: list[Config]) -> b
 def asked_of_each(output: Output) -> list[str]:
     """Options that write something about each step or request."""
     written = {"--events": output.events, "--chrome-trace": output.chrome_trace, "--series": output.series}
+    written |= {"--per-request": output.per_request, "--prometheus": output.prometheus}
     return [name for name, path in {**written, "--out": output.out}.items() if path is not None]
 
 

@@ -56,7 +56,9 @@ def test_a_disk_that_fills_while_the_results_are_written_leaves_the_earlier_ones
     assert len(list(out.iterdir())) == 3, "no scraps are left"
 
 
-@pytest.mark.parametrize("option", ["--events", "--series", "--requests", "--prometheus", "--chrome-trace"])
+@pytest.mark.parametrize(
+    "option", ["--events", "--series", "--per-request", "--prometheus", "--chrome-trace"]
+)
 def test_a_full_device_is_one_line_and_stays_a_device(option: str, capsys):
     assert "no space left on device" in refused(capsys, option, "/dev/full")
     assert Path("/dev/full").is_char_device()
@@ -112,7 +114,7 @@ def test_two_runs_into_one_folder_are_refused_and_the_first_goes_on(tmp_path: Pa
         assert "another run is writing there" in refused(capsys, "--out", str(out))
         assert list(out.iterdir()) == []
     assert pagelab([*SIMULATE, "--quiet", "--out", str(out)]) == 0
-    assert {"report.html", "report.json", "ledger.png"} == {path.name for path in out.iterdir()}
+    assert {"report.html", "report.json", "ledger.png"} <= {path.name for path in out.iterdir()}
 
 
 def test_a_run_that_was_killed_leaves_no_lock(tmp_path: Path):
@@ -126,7 +128,7 @@ def test_a_run_that_was_killed_leaves_no_lock(tmp_path: Path):
 
 
 def test_a_read_only_home_is_no_hindrance(tmp_path: Path):
-    places = dict.fromkeys(("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "PAGELAB_HOME"), "/proc/nowhere")
+    places = dict.fromkeys(("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "PAGELAB_HOME"), "/dev/null/home")
     environment = {**os.environ, **places}
     out = tmp_path / "out"
     done = subprocess.run(
@@ -136,10 +138,14 @@ def test_a_read_only_home_is_no_hindrance(tmp_path: Path):
     assert (done.returncode, done.stderr) == (0, "")
     assert (out / "ledger.png").stat().st_size > 1000
     done = subprocess.run(
-        [*PAGELAB, "model", "get", "smollm2"], capture_output=True, text=True, check=False, env=environment
+        [*PAGELAB, "model", "get", "smollm2", "--quiet"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
     )
     assert done.returncode == 2
-    assert "cannot write /proc/nowhere" in done.stderr and done.stderr.count("\n") == 1
+    assert "cannot write /dev/null/home" in done.stderr and done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -192,7 +198,7 @@ def test_another_fault_of_the_engine_is_not_called_out_of_memory(monkeypatch: py
 
 def test_a_pool_that_is_really_too_large_is_refused_with_both_numbers():
     config = Config(model="tiny", kv_dtype="fp32", pool_tokens=2_000_000_000, block_size=4096, max_len=64)
-    with pytest.raises(InputError, match=r"pool 1\d\d\d\.\d GiB, .* GiB are available; use .* smaller pool"):
+    with pytest.raises(InputError, match=r"pool \d+\.\d GiB, .* GiB are available; use .* smaller pool"):
         measure(requests((4, 2)), config)
 
 

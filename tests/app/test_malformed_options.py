@@ -22,7 +22,7 @@ BAD_VALUES = (
     "GiB", "-5GiB", "unitt", "pagd", "--json", "/", "x" * 3000, "1," * 500, "\udcff",
 )  # fmt: skip
 BAD_PLACES = ("/dev/null/x", "/", "x" * 300, "/dev/null/x/y/z")
-WRITERS = {"out", "events", "series", "chrome_trace", "requests", "prometheus"}
+WRITERS = {"out", "events", "series", "chrome_trace", "per_request", "prometheus"}
 ENDLESS = {"app", "lessons"}  # a good value would start a server
 ENGINE = {"measure", "compare", "generate"}  # on no device: a good value would load a model
 SLOW = {"claims", "paper"}  # without a name that is not known they compute for minutes

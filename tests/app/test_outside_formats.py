@@ -99,15 +99,15 @@ def test_a_model_s_path_with_quotes_and_backslashes_is_escaped(tmp_path: Path):
 
 
 def test_parquet_holds_what_csv_and_json_hold(tmp_path: Path):
-    names = {kind: tmp_path / f"{kind}.parquet" for kind in ("series", "requests", "events")}
-    plain = {"series": tmp_path / "s.csv", "requests": tmp_path / "r.csv", "events": tmp_path / "e.jsonl"}
+    names = {kind: tmp_path / f"{kind}.parquet" for kind in ("series", "per-request", "events")}
+    plain = {"series": tmp_path / "s.csv", "per-request": tmp_path / "r.csv", "events": tmp_path / "e.jsonl"}
     for places in (names, plain):
         options = [part for kind, path in places.items() for part in (f"--{kind}", str(path))]
         assert pagelab(["simulate", "demo", *TIGHT, *options]) == 0
     pd.testing.assert_frame_equal(
         pd.read_parquet(names["series"])[list(COLUMNS)], pd.read_csv(plain["series"]), check_dtype=False
     )
-    requests, rows = pd.read_parquet(names["requests"]), pd.read_csv(plain["requests"])
+    requests, rows = pd.read_parquet(names["per-request"]), pd.read_csv(plain["per-request"])
     assert requests["id"].tolist() == rows["id"].tolist()
     assert [" ".join(map(str, one)) for one in requests["prefills"]] == rows["prefills"].astype(str).tolist()
     events = pd.read_parquet(names["events"])
