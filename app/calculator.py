@@ -1,14 +1,11 @@
 """The visualizer's calculator: from a model to bytes, blocks and sequences, with the formula written out."""
 
-from dataclasses import fields
-
 import streamlit as st
 
 from app.commands.calc import calculate, explain
-from app.sidebar import choices_of
+from app.fields import choices_of
 from sim import Config, InputError
 
-FIELDS = {item.name: item for item in fields(Config)}
 MODEL, MEMORY, MEAN_LENGTH = "llama-3-8b", "80GiB", 500
 
 
@@ -17,10 +14,8 @@ def page() -> None:
     st.header("Calculator")
     left, right = st.columns(2)
     with left:
-        model = st.selectbox(
-            "Model", choices_of(FIELDS["model"]), index=choices_of(FIELDS["model"]).index(MODEL)
-        )
-        dtype = st.selectbox("Type of cached keys and values", choices_of(FIELDS["kv_dtype"]))
+        model = st.selectbox("Model", choices_of("model"), index=choices_of("model").index(MODEL))
+        dtype = st.selectbox("Type of cached keys and values", choices_of("kv_dtype"))
         memory = st.text_input(
             "Device memory", MEMORY, help="Such as 12GiB or 40GB; the weights are taken off."
         )

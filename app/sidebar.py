@@ -5,16 +5,14 @@ restores the page. What an address says wrongly is told and ignored.
 """
 
 import tempfile
-from collections.abc import Callable
-from dataclasses import Field, fields
 from pathlib import Path
 from typing import Any
 
 import streamlit as st
 
+from app.fields import FIELDS, parse, parse_choice, parse_number, show_dial
 from sim import Config, InputError, Trace
 from sim.alloc import ALLOCATORS
-from sim.dials import type_of
 from sim.scopes import applies
 from sim.trace import list_builtins
 
@@ -23,7 +21,6 @@ MORE_DIALS = (
     "swap_blocks", "victim", "batching", "step_rule", "chunked_prefill", "max_batch_tokens", "watermark",
     "model", "kv_dtype", "hardware", "timing",
 )  # fmt: skip
-TIMINGS = ("roofline", "unit")  # the third, a file, would be one on the server's disk
 SUGGESTED: dict[str, dict[str, Any]] = {  # what the built-in traces were made for
     "demo": {"pool_tokens": 4096, "max_len": 512},
     "fragmentation": {"pool_tokens": 4096, "max_len": 512},
@@ -34,15 +31,6 @@ UPLOAD = "a file of mine"
 MAX_UPLOAD_MB = 20
 MOST_REQUESTS = 1000
 FEW_REQUESTS = 200  # so many are drawn when nobody asks for more
-
-FIELDS = {item.name: item for item in fields(Config)}
-
-
-def choices_of(item: Field[Any]) -> list[str]:
-    """The names that a dial may take; empty where it takes a number."""
-    if item.name == "timing":
-        return list(TIMINGS)
-    return item.metadata["choices"]() if item.metadata["choices"] else []
 
 
 def defaults(trace: str) -> dict[str, Any]:
@@ -82,26 +70,13 @@ def write_address() -> None:
 
 def _parse(name: str, text: str) -> tuple[Any, str | None]:
     """The value that the address gives a control, or what is wrong with it."""
-    choices = _choices(name)
-    if choices:
-        if not text and name in FIELDS and FIELDS[name].default is None:
-            return None, None
-        known = [choice for choice in choices if choice != UPLOAD]
-        return (text, None) if text in known else (None, _told(name, text, f"known are {', '.join(known)}"))
-    kind = int if name == "first" else type_of(FIELDS[name])
-    if kind is bool:
-        known = ("True", "False")
-        return (text == "True", None) if text in known else (None, _told(name, text, "known are True, False"))
-    if not text and name != "first" and FIELDS[name].default is None:
-        return None, None
-    limits = _limits(name)
-    try:
-        value = kind(text)
-    except ValueError:
-        return None, _told(name, text, "must be a number")
-    if limits["min_value"] <= value <= limits["max_value"]:
-        return value, None
-    return None, _told(name, text, f"must be from {limits['min_value']} to {limits['max_value']}")
+    if name == "first":
+        value, problem = parse_number(text, int, 1, MOST_REQUESTS)
+    elif choices := _choices(name):
+        value, problem = parse_choice(text, (choice for choice in choices if choice != UPLOAD))
+    else:
+        value, problem = parse(name, text)
+    return value, problem and _told(name, text, problem)
 
 
 def _told(name: str, text: str, problem: str) -> str:
@@ -109,19 +84,10 @@ def _told(name: str, text: str, problem: str) -> str:
 
 
 def _choices(name: str) -> list[str]:
+    """The names of the controls that are no dial; empty for a dial."""
     if name == "trace":
         return [*(built_in for built_in, _ in list_builtins()), UPLOAD]
-    if name in ("a", "b"):
-        return list(ALLOCATORS)
-    return [] if name == "first" else choices_of(FIELDS[name])
-
-
-def _limits(name: str) -> dict[str, Any]:
-    if name == "first":
-        return {"min_value": 1, "max_value": MOST_REQUESTS}
-    if type_of(FIELDS[name]) is float:
-        return {"min_value": 0.0, "max_value": 0.99}
-    return {"min_value": 0 if name == "swap_blocks" else 1, "max_value": 10_000_000}
+    return list(ALLOCATORS) if name in ("a", "b") else []
 
 
 def _suggest() -> None:
@@ -147,7 +113,7 @@ def choose_trace() -> Trace | None:
         if uploaded is None:
             st.info("Choose a trace file: JSON Lines with id, arrival, prompt, output, or a public format.")
             return None
-    st.number_input("Requests, from the first on", key="first", **_limits("first"))
+    st.number_input("Requests, from the first on", 1, MOST_REQUESTS, key="first")
     try:
         trace = Trace.read(name) if uploaded is None else read_upload(uploaded.name, uploaded.getvalue())
         return trace.first(st.session_state["first"])
@@ -174,9 +140,9 @@ def choose_sides() -> tuple[Config, Config] | None:
     left, right = st.columns(2)
     left.selectbox("Side A", _choices("a"), key="a", help=FIELDS["allocator"].metadata["help"])
     right.selectbox("Side B", _choices("b"), key="b", help=FIELDS["allocator"].metadata["help"])
-    values = {name: _dial(FIELDS[name]) for name in MAIN_DIALS}
+    values = {name: show_dial(name, key=name) for name in MAIN_DIALS}
     with st.expander("More dials"):
-        values |= {name: _dial(FIELDS[name]) for name in MORE_DIALS}
+        values |= {name: show_dial(name, key=name) for name in MORE_DIALS}
     try:
         one, other = (_config(st.session_state[side], values) for side in ("a", "b"))
     except InputError as error:
@@ -189,29 +155,3 @@ def _config(allocator: str, values: dict[str, Any]) -> Config:
     """The dials are common to both sides; each side takes those that it has a use for."""
     given = {name: value for name, value in values.items() if value is not None and applies(name, allocator)}
     return Config(allocator=allocator, **given)
-
-
-def _or_usual(name: str | None) -> str:
-    return "usual" if name is None else name
-
-
-def _dial(item: Field[Any]) -> Any:
-    """The widget of one field; its value is in the session under the field's name."""
-    label = item.name.replace("_", " ").capitalize()
-    if item.metadata["unit"]:
-        label += f" ({item.metadata['unit']})"
-    help_text = item.metadata["help"]
-    widget: Callable[..., Any] = st.number_input
-    options: dict[str, Any] = {}
-    if choices := choices_of(item):
-        names = [None, *choices] if item.default is None else choices
-        widget, options = st.selectbox, {"options": names, "format_func": _or_usual, "placeholder": "usual"}
-    elif type_of(item) is bool:
-        widget = st.checkbox
-    else:
-        options = _limits(item.name) | {"placeholder": "usual"}
-        if type_of(item) is float:
-            options["step"] = 0.01
-        if item.default is None:
-            options["value"] = None
-    return widget(label, key=item.name, help=help_text, **options)
