@@ -17,9 +17,14 @@ STYLE = Path(__file__).with_name("look.css")
 SOURCES = {"simulated": "simulated", "measured": "measured on a real engine"}
 
 
+def put_style() -> None:
+    """The style sheet; once on every page."""
+    st.html(STYLE)
+
+
 def page_head(title: str, lead: str) -> None:
     """Title, and the sentence that says what the page is for."""
-    st.html(STYLE)
+    put_style()
     st.header(title, anchor=False)
     say(lead, kind="lead")
 

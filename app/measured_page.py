@@ -10,6 +10,7 @@ from app.job_view import show_job
 from app.jobs import Job, Phase
 from app.look import page_head, say, show_ledgers, show_table
 from app.player.component import show_player
+from app.sidebar import ENGINE
 from sim import Config, InputError, Trace
 from sim.alloc import ALLOCATORS
 from sim.scopes import applies
@@ -25,8 +26,6 @@ TRACES = {
 }
 MOST_REQUESTS = 100
 DIALS = ("pool_tokens", "block_size", "max_len", "prefix_cache", "preempt", "kv_dtype", "timing")
-# What `pagelab compare` takes where nothing else is said.
-USUAL: dict[str, Any] = {"model": "tiny", "kv_dtype": "fp32", "hardware": "laptop", "timing": "unit"}
 
 
 def page() -> None:
@@ -82,7 +81,7 @@ def suggest() -> None:
 def choose() -> Asked | None:
     """What to run, or None with the reason said beside the field."""
     for name in DIALS:
-        st.session_state.setdefault(f"run_{name}", USUAL.get(name, FIELDS[name].default))
+        st.session_state.setdefault(f"run_{name}", ENGINE.get(name, FIELDS[name].default))
     one, two, three = st.columns(3)
     trace = one.selectbox("Trace", list(TRACES), key="run_trace", on_change=suggest, bind="query-params")
     if "run_first" not in st.session_state:
@@ -110,7 +109,7 @@ def choose() -> Asked | None:
             values[name] = show_dial(name, f"run_{name}", bind="query-params")
     given = {name: value for name, value in values.items() if value is not None and applies(name, allocator)}
     try:
-        config = Config(allocator=allocator, **{**USUAL, **given})
+        config = Config(allocator=allocator, **{**ENGINE, **given})
         return Asked(Trace.read(trace).first(first), config)
     except InputError as error:
         at_fault = field_at_fault(str(error), places)

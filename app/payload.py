@@ -60,6 +60,8 @@ def replay_payload(runs: Sequence[Run]) -> Json:
                 "most; take fewer requests"
             )
     sides, times = zip(*(encode_side(run) for run in runs), strict=True)
+    for side, name in zip(sides, side_names(runs), strict=True):
+        side["name"] = name
     moments, frames = merge_clocks(times)
     return {
         "format": FORMAT,
@@ -187,6 +189,17 @@ def side_name(run: Run) -> str:
     return name if name in ("paged", "mixed", "virtual") else f"contiguous ({name})"
 
 
+def side_names(runs: Sequence[Run]) -> list[str]:
+    """The sides' names; two of one allocator are told apart by what only one of them has."""
+    names = [side_name(run) for run in runs]
+    for dial, plain, words in (("prefix_cache", "off", "prefix cache"), ("preempt", "recompute", "swap")):
+        values = [getattr(run.config, dial) for run in runs]
+        if len(set(names)) < len(names) and len(set(values)) > 1:
+            has = [value != plain for value in values]
+            names = [f"{name} + {words}" if one else name for name, one in zip(names, has, strict=True)]
+    return names
+
+
 def _describe(run: Run) -> Json:
     config, report = run.config, run.report()
     unit = "pages" if config.allocator == "virtual" else "blocks"
@@ -217,7 +230,7 @@ def verdict(runs: Sequence[Run]) -> str:
     they count as not taken.
     """
     reports = [run.report() for run in runs]
-    names = [side_name(run) for run in runs]
+    names = side_names(runs)
     if len(set(names)) < len(names):
         names = [f"{name}, {run.source}" for name, run in zip(names, runs, strict=True)]
     wastes = [
