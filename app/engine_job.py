@@ -4,16 +4,22 @@ So the pages stay quick, PyTorch is loaded where it is used, the memory that is 
 alone, and a run can be stopped at any moment, even one that compiles. What comes back is plain.
 """
 
-from collections.abc import Callable
+import pickle
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing import get_context
-from multiprocessing.connection import Connection
-from typing import Any
+from pathlib import Path
+from queue import Empty, Queue
+from subprocess import PIPE, Popen
+from threading import Thread
+from typing import IO, Any
 
 from app.jobs import Job
-from sim import Config, InputError, Trace, simulate
-from sim.series import Row
+from sim import Config, InputError, Trace
 
+COMMAND = (sys.executable, "-m", "app.engine_worker")
+STARTING = "starting a process, loading PyTorch"
 LOOK_EVERY_S = 0.2
 Report = Callable[[float, str], None]
 
@@ -56,63 +62,53 @@ class Told:
 
 def start(asked: Asked) -> Job[Told]:
     """Begins at once, or when the server's other run has ended."""
-    return Job(lambda report: work(asked, report, serve), expected=(InputError,))
+    return Job(lambda report: work(asked, report), expected=(InputError,))
 
 
-def work(asked: Asked, report: Report, target: Callable[[Asked, Connection], None]) -> Told:
-    """Starts `target` in a process, passes on what it tells, and ends it whatever happens."""
-    context = get_context("spawn")  # a fork of a server with threads could hang
-    ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=target, args=(asked, theirs), daemon=True)
-    process.start()
-    theirs.close()
+def work(asked: Asked, report: Report, command: Sequence[str] = COMMAND) -> Told:
+    """Starts the process, passes on what it tells, and ends it whatever happens."""
+    report(0.0, STARTING)
+    process = Popen(command, stdin=PIPE, stdout=PIPE, cwd=Path(__file__).parents[1])
+    assert process.stdin and process.stdout
     try:
-        report(0.0, "starting a process, loading PyTorch")
-        return follow(ours, report)
-    except EOFError:
-        process.join()
-        raise InputError(
-            f"the engine's process ended with code {process.exitcode} and no result; a smaller pool or fewer "
-            "requests may help, and the server's log may say more"
-        ) from None
+        with suppress(BrokenPipeError), process.stdin as pipe:  # one that has ended says so by its code
+            pipe.write(pickle.dumps(asked))
+        told = follow(listen(process.stdout), report)
+        if told is None:
+            raise InputError(
+                f"the engine's process ended with code {process.wait()} and no result; a smaller pool or "
+                "fewer requests may help, and the server's log may say more"
+            )
+        return told
     finally:
         process.kill()
-        process.join()
-        ours.close()
+        process.wait()
 
 
-def follow(pipe: Connection, report: Report) -> Told:
-    """Passes on every step until the result is there. Raises EOFError when the other end closes before."""
-    step = Step(0.0, "starting a process, loading PyTorch")
+def listen(pipe: IO[bytes]) -> Queue[Any]:
+    """What comes through the pipe, object by object, then None."""
+    heard: Queue[Any] = Queue()
+
+    def read() -> None:
+        with suppress(EOFError, pickle.UnpicklingError), pipe:
+            while True:
+                heard.put(pickle.load(pipe))
+        heard.put(None)
+
+    Thread(target=read, daemon=True).start()
+    return heard
+
+
+def follow(heard: Queue[Any], report: Report) -> Told | None:
+    """Passes on every step until the result is there; None when there will be none."""
+    step = Step(0.0, STARTING)
     while True:
         report(step.share, step.what)
-        if not pipe.poll(LOOK_EVERY_S):
-            continue
-        match pipe.recv():
-            case Step() as step:
-                pass
-            case Told() as told:
-                return told
-            case Refused(problem):
-                raise InputError(problem)
-            case other:
-                raise AssertionError(f"the engine's process told {other!r}")
-
-
-def serve(asked: Asked, pipe: Connection) -> None:
-    """In the process: simulates to know how many steps there will be, executes, puts both side by side."""
-    from app.comparison import compare_with, execute
-    from app.measured_report import tell
-
-    def on_step(row: Row, num_ended: int) -> None:
-        ended = f"{num_ended} of {asked.trace.num_requests} requests ended"
-        pipe.send(Step(row.step / max(num_steps, row.step), f"step {row.step:,} of {num_steps:,}, {ended}"))
-
-    try:
-        num_steps = simulate(asked.trace, asked.config, record=False).num_steps
-        pipe.send(Step(0.0, "filling the pool with the sentinel, compiling kernels"))
-        measured = execute(asked.trace, asked.config, on_step=on_step)
-        pipe.send(Step(1.0, "comparing every step"))
-        pipe.send(tell(compare_with(measured, asked.trace, asked.config)))
-    except InputError as error:
-        pipe.send(Refused(str(error)))
+        with suppress(Empty):
+            match heard.get(timeout=LOOK_EVERY_S):
+                case Step() as step:
+                    pass
+                case Refused(problem):
+                    raise InputError(problem)
+                case told:
+                    return told

@@ -58,7 +58,7 @@ PRESETS = {
     "Thrashing": Preset(
         "thrashing",
         "All prompts fit, then all of them grow. Memory runs out, and the youngest is thrown out again and "
-        "again: A computes it anew, B moves it to the host and back.",
+        "again. A computes it anew; B moves it to host memory and back, while there is room.",
         a="paged",
         b="paged-swap",
         dials={"pool_tokens": 4096, "max_len": 1024},

@@ -27,9 +27,10 @@ Rows = Sequence[dict[str, Any]]
 def chart(ours: Rows, paper: Rows, *, measure: str, x: str, y: str) -> Any:
     """One measure against one dial; a dial of names gives bars."""
     policies = list(dict.fromkeys(row["policy"] for row in [*ours, *paper]))
-    scale = alt.Scale(domain=policies, range=[COLOURS[name] for name in policies])
-    colour = alt.Color("policy:N", scale=scale, legend=alt.Legend(title=None, orient="top", columns=4))
     is_named = any(isinstance(row["x"], str) for row in ours)
+    scale = alt.Scale(domain=policies, range=[COLOURS[name] for name in policies])
+    legend = None if is_named else alt.Legend(title=None, orient="top", columns=4)
+    colour = alt.Color("policy:N", scale=scale, legend=legend)
     across = alt.X("x:N", title=None, sort=policies, axis=alt.Axis(labelAngle=0))
     if not is_named:
         across = alt.X("x:Q", title=x, scale=alt.Scale(type="log"), axis=alt.Axis(values=ticks(ours, paper)))
@@ -43,7 +44,7 @@ def chart(ours: Rows, paper: Rows, *, measure: str, x: str, y: str) -> Any:
     ]
     tips.append(alt.Tooltip("source:N", title="source"))
     base = alt.Chart(alt.Data(values=kept(ours, measure, OURS))).encode(across, up, colour, tooltip=tips)
-    marks = [base.mark_bar(opacity=0.75)] if is_named else [base.mark_line(point=True)]
+    marks = [base.mark_bar(opacity=0.55)] if is_named else [base.mark_line(point=True)]
     if paper:
         points = alt.Chart(alt.Data(values=kept(paper, measure, PAPER))).encode(
             across, up, colour, tooltip=tips
