@@ -8,7 +8,7 @@ from typing import Any
 
 import altair as alt
 
-HEIGHT = 230
+HEIGHT = 260
 OURS, PAPER = "simulated here", "printed in the paper"
 # Okabe and Ito's colours by policy; the same policy has the same colour in every chart.
 COLOURS = {
@@ -33,10 +33,10 @@ def chart(ours: Rows, paper: Rows, *, measure: str, x: str, y: str) -> Any:
     colour = alt.Color("policy:N", scale=scale, legend=legend)
     across = alt.X("x:N", title=None, sort=policies, axis=alt.Axis(labelAngle=0))
     if not is_named:
-        across = alt.X("x:Q", title=x, scale=alt.Scale(type="log"), axis=alt.Axis(values=ticks(ours, paper)))
-    up = alt.Y(
-        f"{measure}:Q", title=y, scale=alt.Scale(type="log" if is_wide(ours, paper, measure) else "linear")
-    )
+        axis = alt.Axis(values=ticks(ours, paper))
+        across = alt.X("x:Q", title=x, scale=alt.Scale(type="log", nice=False), axis=axis)
+    kind = "log" if is_wide(ours, paper, measure) else "linear"
+    up = alt.Y(f"{measure}:Q", title=y, scale=alt.Scale(type=kind), axis=alt.Axis(tickCount=4))
     tips = [
         alt.Tooltip("policy:N"),
         alt.Tooltip("x:N" if is_named else "x:Q", title=x),

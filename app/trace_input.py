@@ -34,7 +34,8 @@ def choose_requests(name: str, first: int) -> tuple[Trace | None, str | None]:
             st.session_state["last_built_in"] = name
         if trace is None:
             return None, None
-        tell_skipped(place, trace)
+        if name in OWN:
+            tell_skipped(place, trace)
         return trace.first(first), None if rows is None else to_address(rows)
     except InputError as error:
         place.error(str(error))
@@ -100,5 +101,5 @@ def upload(place: Any) -> Trace | None:
 def tell_skipped(place: Any, trace: Trace) -> None:
     """What the reader left out or changed."""
     told = [f"{count:,} skipped: {reason}" for reason, count in trace.skipped.items()] + list(trace.notes)
-    if told and trace.name not in OWN:
+    if told:
         place.caption("; ".join(told))

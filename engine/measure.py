@@ -17,6 +17,7 @@ from engine.native import NativeTensors
 from engine.probe import Observation, Probe
 from engine.setup import make_model, make_native, make_pool, pick_device, refuse_backend, refuse_impossible
 from engine.threads import threads_for
+from sim.closed_timing import TimingModel
 from sim.config import Config
 from sim.errors import InputError, unknown_name
 from sim.events import EventLog, Kind
@@ -24,7 +25,7 @@ from sim.request import Request
 from sim.run import Run
 from sim.series import Row, Series
 from sim.serve import OnStep, serve
-from sim.timing import TimingModel, make_timing
+from sim.timing import make_timing
 from sim.trace.trace import Trace
 
 CLOCKS = ("measured", "modelled")

@@ -10,7 +10,10 @@ from app.help import SectionedCommand
 from app.options import config_options, make_configs, output_options, take_trace, trace_options
 from app.output import Output, each_step, progress
 from app.recording import AnyRun
+from engine import measure
+from engine.forecast import forecast
 from sim.alloc import ALLOCATORS
+from sim.choices import TIMINGS
 
 DEFAULT_ALLOCATORS = ("max", "pow2", "oracle", "paged")
 
@@ -32,11 +35,15 @@ def compare(allocators: tuple[str, ...], backend: str, device: str, check: bool,
     The timing model drives the clock of both sides, so that the same requests meet in the same steps; what
     the steps really took is reported beside it. If not given, a step lasts one second (--timing unit), and
     model, dtype and hardware are tiny, fp32 and laptop.
+
+    With --timing FILE the trace is executed once more, with the clock in charge, and the simulation's
+    throughput and latencies are held against that run's.
     """
     output = Output.take(options)
     trace = take_trace(options)
     configs = make_configs(allocators or DEFAULT_ALLOCATORS, options, **DEFAULTS)
     comparisons: list[Comparison] = []
+    forecasts: list[dict[str, Any]] = []
     for config in configs:
         with progress(
             f"measure {config.allocator}", trace.num_requests, shown=output.shows_progress
@@ -52,9 +59,16 @@ def compare(allocators: tuple[str, ...], backend: str, device: str, check: bool,
         with progress(
             f"simulate {config.allocator}", trace.num_requests, shown=output.shows_progress
         ) as on_progress:
-            comparisons.append(compare_with(measured, trace, config, check=check, on_progress=on_progress))
+            comparison = compare_with(measured, trace, config, check=check, on_progress=on_progress)
+        comparisons.append(comparison)
+        if comparison.measured and config.timing not in TIMINGS:
+            with progress(
+                f"time {config.allocator}", trace.num_requests, shown=output.shows_progress
+            ) as on_progress:
+                free = measure(trace, config, backend=backend, device=device, on_step=each_step(on_progress))
+            forecasts.append(forecast(comparison.simulated, comparison.measured, free))
     runs: list[AnyRun] = [run for comparison in comparisons for run in comparison.runs]
     verdicts = [comparison.verdict for comparison in comparisons]
-    output.write(runs, verdicts)
+    output.write(runs, verdicts, forecasts)
     agree = all(row["first_difference"] is None for row in verdicts)
     return 0 if agree else 1
