@@ -101,12 +101,3 @@ def parse_control(name: str, text: str) -> tuple[Any, str | None]:
         value, problem = parse(name, text)
     told = f"address, {name}={text[:40]}: {problem}; the usual value is shown"
     return value, told if problem else None
-
-
-def asked_moment() -> int | None:
-    """The moment that the address named when this session began."""
-    if "moment" not in st.session_state:
-        text = st.query_params.get("step", "")
-        is_number = text.isascii() and text.isdigit() and len(text) < 10
-        st.session_state["moment"] = int(text) if is_number else None
-    return st.session_state["moment"]

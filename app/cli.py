@@ -24,6 +24,7 @@ COMMANDS = {
     "claims": ("app.commands.claims", "claims"),
     "paper": ("app.commands.paper", "paper"),
     "lessons": ("app.commands.lessons", "lessons"),
+    "replay": ("app.commands.replay", "replay"),
     "quiz": ("app.commands.quiz", "quiz"),
     "class": ("app.commands.classroom", "classroom"),
     "bench": ("app.commands.bench", "bench"),

@@ -25,7 +25,7 @@ def put_style() -> None:
 def page_head(title: str, lead: str) -> None:
     """Title, and the sentence that says what the page is for."""
     put_style()
-    st.header(title, anchor=False)
+    st.title(title, anchor=False)
     say(lead, kind="lead")
 
 

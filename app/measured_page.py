@@ -9,7 +9,7 @@ from app.fields import FIELDS, field_at_fault, show_dial
 from app.job_view import show_job
 from app.jobs import Job, Phase
 from app.look import page_head, say, show_ledgers, show_table
-from app.player.component import show_player
+from app.player.component import play
 from app.sidebar import ENGINE
 from sim import Config, InputError, Trace
 from sim.alloc import ALLOCATORS
@@ -63,12 +63,7 @@ def show_result(told: Told) -> None:
     if told.replay is None:
         st.info(told.note)
         return
-    show_player(
-        data={"replay": {"id": f"engine-{id(told)}", **told.replay}, "moment": None},
-        default={"step": None},
-        on_step_change=lambda: None,
-        key="engine_player",
-    )
+    play({"id": f"engine-{id(told)}", **told.replay}, key="engine_player")
 
 
 def suggest() -> None:

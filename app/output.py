@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import click
 import orjson
@@ -15,12 +15,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from app.chrome_trace import ChromeTrace, chrome_trace_of, write_chrome_trace
 from app.files import write_file, write_text
-from app.recording import STANDARD_OUTPUT, AnyRun, Recorder, path_for, servers
+from app.recording import STANDARD_OUTPUT, AnyRun, Recorder, path_for, servers, write_events
 from app.tables import agreement_table, forecast_table, runs_table
 from sim import InputError, Run
 from sim.report import report
 from sim.serve import OnProgress, OnStep
-from sim.stream import json_line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +90,7 @@ class Output:
         if self.out:
             from app.html_report import write_report  # matplotlib is slow to import: only where it draws
 
-            path = write_report(self.out, document, [run for _, run in named])
+            path = write_report(self.out, document, named)
             to_stderr = self.as_json or self.events == STANDARD_OUTPUT
             click.echo(f"plot:   {path.with_name('ledger.png')}", err=to_stderr)
             click.echo(f"report: {path}", err=to_stderr)
@@ -110,12 +109,6 @@ class Output:
                     for process, (name, run) in enumerate(named, start=1)
                 ]
             write_file(self.chrome_trace, lambda out: write_chrome_trace(traces, out))
-
-
-def write_events(run: Run, out: BinaryIO) -> None:
-    """The event log as JSON Lines, in order."""
-    for event in run.events:
-        out.write(json_line(event))
 
 
 def _series_csv(run: Run) -> str:

@@ -18,7 +18,7 @@ from app.jobs import Job, Phase
 from app.look import put_style, say
 from app.payload import replay_payload
 from app.player import standalone_html
-from app.player.component import show_player
+from app.player.component import play
 from app.presets import PRESETS, preset_of
 from app.sidebar import choose, keep_hidden_controls
 from app.trace_input import choose_requests
@@ -42,19 +42,6 @@ def served(trace: Trace, sides: tuple[Config, ...]) -> list[Run]:
 def key_of(trace: Trace, sides: tuple[Config, ...]) -> str:
     """A name for what is shown: the same for equal requests and equal dials."""
     return hashlib.sha256(repr((trace.name, trace.requests, sides)).encode()).hexdigest()[:16]
-
-
-@st.fragment
-def show_replay(replay: dict[str, Any]) -> None:
-    """The player. Only this is run again when it reports where it came to rest."""
-    view = show_player(
-        data={"replay": replay, "moment": address.asked_moment()},
-        default={"step": None},
-        on_step_change=lambda: None,
-        key="player",
-    )
-    if view.step is not None:
-        st.query_params["step"] = str(view.step)
 
 
 def page() -> None:
@@ -81,7 +68,7 @@ def page() -> None:
     except InputError as error:
         st.error(str(error))
         return
-    show_replay(replay)
+    play(replay)
     show_exports(trace, replay, lambda: all_files(served(trace, chosen.sides or ())))
 
 
@@ -124,7 +111,7 @@ def show_measured(trace: Trace, config: Config) -> None:
         st.info(told.note)
         return
     replay = {"id": f"measured-{key}", **told.replay}
-    show_replay(replay)
+    play(replay)
     show_exports(trace, replay, lambda: told.files)
 
 
