@@ -18,6 +18,7 @@ from engine.attend import Reading
 from engine.carry_out import Memory, carry_out, parents_after
 from engine.choose import Emission, TokenChoice
 from engine.drafts import OracleDrafts, confirmed
+from engine.dropping import Dropping
 from engine.flat import FlatBatch, flatten
 from engine.graphs import DecodeGraphs
 from engine.histories import Histories
@@ -28,6 +29,7 @@ from engine.stopwatch import Stopwatch
 from sim.batch import Batch, Chunk
 from sim.events import Event, EventLog, Kind
 from sim.ledger import Ledger
+from sim.request import SequenceGroup
 from sim.timing import TimingModel
 
 
@@ -57,6 +59,7 @@ class TorchExecutor:
     `timing` None: a step takes what the clock says. Otherwise the schedule follows the modelled time,
     and the measured seconds stand beside it in `observations`.
     `graphs` None: every step is launched kernel by kernel.
+    `dropping`: which tokens `reading` leaves out, kept up to date here.
     """
 
     def __init__(
@@ -72,6 +75,7 @@ class TorchExecutor:
         drafts: OracleDrafts | None = None,
         timing: TimingModel | None = None,
         graphs: DecodeGraphs | None = None,
+        dropping: Dropping | None = None,
     ) -> None:
         self.observations: list[Observation] = []
         self.histories = histories
@@ -84,6 +88,8 @@ class TorchExecutor:
         self._drafts = drafts
         self._timing = timing
         self._graphs = graphs
+        self._dropping = dropping
+        self._ran: list[SequenceGroup] = []  # in this step
         self._num_seen = 0  # events carried out
         self._emissions: list[Emission] = []  # of this step, by requests with several sequences
         self._num_confirmed: dict[str, int] = {}  # drafts of this step
@@ -112,12 +118,15 @@ class TorchExecutor:
             self._prepare(chunk)
         with watch:
             self._pool.flush()
+            if self._dropping:
+                self._dropping.before(batch.chunks, self._pool.rows)
             flat = flatten(batch.chunks, self.histories.tokens, self._pool.rows, self._pool.device)
             kv = self._pool.bind(flat, self._reading)
             logits = self._forward(flat, kv)
             self._emit(flat, logits)
         self._note_margin(logits)
         self._step, self._seconds = batch.step, watch.seconds
+        self._ran = list({chunk.group: None for chunk in batch.chunks})
         self._watch = Stopwatch(self._pool.device)
         return self._seconds if self._timing is None else self._timing.seconds(batch)
 
@@ -129,6 +138,8 @@ class TorchExecutor:
         carry_out(events, self._pool, self._watch)
         with self._watch:
             self._pool.flush()
+            if self._dropping:
+                self._dropping.after(self._ran, self._pool.rows)
             for emission in self._emissions:
                 self._emit_group(emission, parents)
         self._emissions = []

@@ -16,6 +16,7 @@ from engine.graphs import DecodeGraphs
 from engine.histories import Histories
 from engine.model import LlamaModel
 from engine.sampling import make_chooser
+from engine.setup import make_dropping
 from engine.threads import threads_for
 from sim.config import Config
 from sim.errors import InputError
@@ -138,9 +139,18 @@ def generate(
     speech = Speech(decoding.seed, chooser, end_ids, decoding.length_penalty)
     log = ClosingLog()
     histories = Histories(config.seed, model.spec.vocab)
-    reading = Reading(backend, config.window, config.sinks or 0)
+    dropping = make_dropping(config, model.device)
+    reading = Reading(backend, config.window, config.sinks or 0, dropping.tensor if dropping else None)
     executor = log.executor = TorchExecutor(
-        model, pool, log, None, histories=histories, choice=speech, reading=reading, graphs=graphs
+        model,
+        pool,
+        log,
+        None,
+        histories=histories,
+        choice=speech,
+        reading=reading,
+        graphs=graphs,
+        dropping=dropping,
     )
     trace = Trace("prompts", tuple(requests))
     started = perf_counter()

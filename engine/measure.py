@@ -15,7 +15,15 @@ from engine.memory_watch import MemoryWatch
 from engine.model import LlamaModel
 from engine.native import NativeTensors
 from engine.probe import Observation, Probe
-from engine.setup import make_model, make_native, make_pool, pick_device, refuse_backend, refuse_impossible
+from engine.setup import (
+    make_dropping,
+    make_model,
+    make_native,
+    make_pool,
+    pick_device,
+    refuse_backend,
+    refuse_impossible,
+)
 from engine.threads import threads_for
 from sim.config import Config
 from sim.errors import InputError, unknown_name
@@ -186,7 +194,8 @@ def execute(
 ) -> MeasuredRun:
     """Serves `trace` over a pool that is empty before and after; `timing` None means the measured clock."""
     log = MeasuredLog()
-    reading = Reading(backend, config.window, config.sinks or 0)
+    dropping = make_dropping(config, model.device)
+    reading = Reading(backend, config.window, config.sinks or 0, dropping.tensor if dropping else None)
     histories = Histories(config.seed, model.spec.vocab, config.speculate)
     requests = {request.id: request for request in trace.requests}
     probe = Probe(pool, requests, Stranding.of(config), num_known=histories.num_known, reading=reading)
@@ -201,6 +210,7 @@ def execute(
         drafts=drafts,
         timing=timing,
         graphs=graphs,
+        dropping=dropping,
     )
     series = Series()
 

@@ -93,9 +93,13 @@ def prefill_launch(factor_bytes: int, cache_bytes: int, block_d: int, *, is_page
     return launch if is_paged else replace(launch, num_stages=CONTIGUOUS_STAGES)
 
 
-def min_chunk_tokens(group: int) -> int:
-    """The smallest chunk: what it writes for the second kernel stays below 1/32 of what it reads."""
-    return max(MIN_CHUNK, 64 * group)
+def min_chunk_tokens(group: int, queries: int = 1) -> int:
+    """The smallest chunk: what it writes for the second kernel stays below 1/32 of what it reads.
+
+    With `queries` tokens of a sequence, which are seldom all there, below 1/8: a long context should still
+    be shared out to many programs.
+    """
+    return max(MIN_CHUNK, 64 * group if queries == 1 else 16 * group * queries)
 
 
 def max_chunks(num_kv_heads: int) -> int:
