@@ -62,6 +62,14 @@ PREFILL_HOPPER = PREFILL | {
     (2, 128): Launch(128, 64, 8, 5),
     (2, 256): Launch(64, 32, 8, 5),
 }
+# On sm_100 a spill of a register or four: fewer threads, or fewer rows, for what nearly nobody serves.
+PREFILL_BLACKWELL = PREFILL_HOPPER | {
+    (2, 16): Launch(128, 64, 4, 5),
+    (4, 128): Launch(16, 16, 8, 3),
+}
+PREFILLS = {"amd": PREFILL, "ampere": PREFILL, "hopper": PREFILL_HOPPER, "blackwell": PREFILL_BLACKWELL}
+# Before sm_90, 8-bit codes that become numbers of 16 bits take registers that a larger tile needs.
+CODES_ON_AMPERE = {64: Launch(128, 32, 8, 3), 128: Launch(64, 32, 8, 3)}  # by padded head_dim
 # 8-bit codes that become float32 take more registers than what they are read from: smaller tiles.
 CODES_AS_FLOAT32 = {"decode": Launch(16, 16, 8, 3), "prefill": Launch(16, 16, 8, 3)}
 CONTIGUOUS_STAGES = 3
@@ -83,9 +91,11 @@ def decode_launch(factor_bytes: int, cache_bytes: int, block_d: int, *, is_paged
 
 def prefill_launch(factor_bytes: int, cache_bytes: int, block_d: int, *, is_paged: bool) -> Launch:
     """For the GPU that is there."""
-    launch = (PREFILL_HOPPER if generation() == "hopper" else PREFILL)[factor_bytes, block_d]
+    launch = PREFILLS[generation()][factor_bytes, block_d]
     if cache_bytes == 1 and factor_bytes == 4:
         launch = CODES_AS_FLOAT32["prefill"]
+    elif cache_bytes == 1 and generation() == "ampere" and block_d in CODES_ON_AMPERE:
+        launch = CODES_ON_AMPERE[block_d]
     elif cache_bytes == 1 and block_d == 256:
         launch = replace(launch, rows=32, num_warps=4)
     if generation() == "amd":
