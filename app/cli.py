@@ -26,6 +26,7 @@ COMMANDS = {
     "lessons": ("app.commands.lessons", "lessons"),
     "quiz": ("app.commands.quiz", "quiz"),
     "class": ("app.commands.classroom", "classroom"),
+    "bench": ("app.commands.bench", "bench"),
     "app": ("app.commands.serve", "app"),
 }
 

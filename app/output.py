@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from app.chrome_trace import ChromeTrace, chrome_trace_of, write_chrome_trace
 from app.files import write_file, write_text
 from app.recording import STANDARD_OUTPUT, AnyRun, Recorder, path_for, servers
-from app.tables import agreement_table, runs_table
+from app.tables import agreement_table, forecast_table, runs_table
 from sim import InputError, Run
 from sim.report import report
 from sim.serve import OnProgress, OnStep
@@ -64,6 +64,7 @@ class Output:
         self,
         runs: list[AnyRun],
         agreement: list[dict[str, Any]] | None = None,
+        forecasts: list[dict[str, Any]] | None = None,
         *,
         traces: list[ChromeTrace] | None = None,
     ) -> None:
@@ -74,6 +75,8 @@ class Output:
         document = report(runs)
         if agreement is not None:
             document["agreement"] = agreement
+        if forecasts:
+            document["forecast"] = forecasts
         named = servers(runs)
         self._write_logs(named, traces)
         if self.as_json:
@@ -83,6 +86,8 @@ class Output:
             console.print(runs_table(document))
             if agreement is not None:
                 console.print(agreement_table(agreement))
+            for each in forecasts or ():
+                console.print(forecast_table(each))
         if self.out:
             from app.html_report import write_report  # matplotlib is slow to import: only where it draws
 

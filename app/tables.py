@@ -67,3 +67,34 @@ def agreement_table(agreement: list[dict[str, Any]]) -> Table:
             "none" if first is None else f"step {first['step']}: {first['what']}",
         )
     return table
+
+
+def forecast_table(forecast: dict[str, Any]) -> Table:
+    """A calibrated simulation against a run in which the clock was in charge."""
+    steps = forecast["steps"]
+    error = steps["error"]
+    table = _table(f"{forecast['allocator']}: foretold by the timing file, against the clock")
+    table.caption = (
+        f"{error['num_steps']} steps of one schedule: off by {error['median_percent']:.1f} % (median), "
+        f"{error['p95_percent']:.1f} % (P95), {error['total_percent']:+.1f} % in sum\n"
+        "error = (1 + of the steps) x (1 + of the queue) - 1, in % of the measured figure"
+    )
+    table.add_column("figure")
+    for heading in ("simulated", "measured", "error", "of the steps", "of the queue"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for name, figure in forecast["figures"].items():
+        unit = " tokens/s" if name == "throughput" else " s"
+        table.add_row(
+            name,
+            *(_number(figure[source], unit) for source in ("simulated", "measured")),
+            *(_percent(figure[f"{part}_percent"]) for part in ("error", "steps", "queue")),
+        )
+    return table
+
+
+def _number(value: float | None, unit: str) -> str:
+    return "none" if value is None else f"{value:.4g}{unit}"
+
+
+def _percent(value: float | None) -> str:
+    return "" if value is None else f"{value:+.1f} %"

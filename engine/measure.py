@@ -25,6 +25,7 @@ from engine.setup import (
     refuse_impossible,
 )
 from engine.threads import threads_for
+from sim.closed_timing import TimingModel
 from sim.config import Config
 from sim.errors import InputError, unknown_name
 from sim.events import EventLog, Kind
@@ -32,7 +33,7 @@ from sim.request import Request
 from sim.run import Run
 from sim.series import Row, Series
 from sim.serve import OnStep, serve
-from sim.timing import TimingModel, make_timing
+from sim.timing import make_timing
 from sim.trace.trace import Trace
 
 CLOCKS = ("measured", "modelled")

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from sim.batch import Batch, Executor
+from sim.closed_timing import ClosedTiming, TimingModel
 from sim.cohort import CohortScheduler, covers
 from sim.config import Config
 from sim.events import EventLog, NullLog, Sink
@@ -14,7 +15,7 @@ from sim.run import Run
 from sim.scheduler import Scheduler
 from sim.series import Row
 from sim.server import OnStep, Server
-from sim.timing import ClosedTiming, TimingModel, make_timing
+from sim.timing import make_timing
 from sim.trace import Trace
 from sim.veil import veiled
 

@@ -1,64 +1,28 @@
 """How long a step takes, modelled. Every time that comes from here is labelled `modelled`."""
 
-import json
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
+from sim.additive_timing import AdditiveTiming
 from sim.batch import Batch
 from sim.clock import MAX_STEP_S, PS_PER_S, step_ps
+from sim.closed_timing import ClosedTiming, TimingModel
 from sim.config import Config
-from sim.errors import InputError
 from sim.hardware import Hardware, get_hardware
 from sim.models import ModelSpec, parse_rate
 from sim.parallel import AllReduce
 
 
-class TimingModel(Protocol):
-    """Says how long a batch takes, in seconds."""
-
-    def seconds(self, batch: Batch) -> float:
-        """How long `batch` takes."""
-        ...
-
-
-class ClosedTiming(ABC):
-    """A timing that depends on the totals of a step alone, so that many steps can be told at once."""
-
-    @abstractmethod
-    def cost(self, tokens: Any, context: Any, pairs: Any, swapped: Any = 0, copied: Any = 0) -> Any:
-        """How long a step takes that has these totals: see the properties of `Batch`.
-
-        Each is an integer, or an int64 array [steps] for many steps at once; so is the result, in floats.
-        Numbers and arrays go through the same operations in the same order, so both give the same bits.
-        """
-
-    @abstractmethod
-    def decode_ps(self, num_sequences: int, context: int, count: int) -> list[int]:
-        """How long each of `count` steps takes in which the same sequences decode, the first with `context`.
-
-        `step_ps` of its `cost`, but faster than one by one. Never shorter than the step before.
-        """
-
-    def seconds(self, batch: Batch) -> float:
-        """How long `batch` takes."""
-        return self.cost(
-            batch.num_tokens,
-            batch.num_context_tokens,
-            batch.num_attention_pairs,
-            batch.num_swapped_blocks,
-            batch.num_copied_tokens + batch.num_moved_tokens,
-        )
-
-
 class UnitTiming(ClosedTiming):
     """Every step lasts exactly one second: for worked examples and for counting steps."""
 
-    def cost(self, tokens: Any, context: Any, pairs: Any, swapped: Any = 0, copied: Any = 0) -> Any:
+    def cost(
+        self, tokens: Any, sequences: Any, context: Any, pairs: Any, swapped: Any = 0, copied: Any = 0
+    ) -> Any:
         return 1.0 + 0.0 * context
 
     def decode_ps(self, num_sequences: int, context: int, count: int) -> list[int]:
@@ -83,7 +47,9 @@ class RooflineTiming(ClosedTiming):
     block_size: int
     link_bytes_per_s: int | None = None  # in place of the hardware's
 
-    def cost(self, tokens: Any, context: Any, pairs: Any, swapped: Any = 0, copied: Any = 0) -> Any:
+    def cost(
+        self, tokens: Any, sequences: Any, context: Any, pairs: Any, swapped: Any = 0, copied: Any = 0
+    ) -> Any:
         flops_per_token, flops_per_pair, flops_per_s, weights_bytes, kv_bytes, bytes_per_s = self._rates
         computing = (flops_per_token * tokens + flops_per_pair * pairs) / flops_per_s
         reading = (weights_bytes + kv_bytes * (context + tokens)) / bytes_per_s
@@ -144,60 +110,6 @@ class ParallelTiming:
         return self.rank.seconds(batch) + self.all_reduce.seconds(batch)
 
 
-@dataclass(frozen=True, slots=True)
-class LinearTiming(ClosedTiming):
-    """A sum of costs, read from a file: seconds per step, token, context token, pair, swapped block, and
-    token that is copied or moved."""
-
-    step: float = 0.0
-    token: float = 0.0
-    context_token: float = 0.0
-    attention_pair: float = 0.0
-    swapped_block: float = 0.0
-    copied_token: float = 0.0
-
-    def cost(self, tokens: Any, context: Any, pairs: Any, swapped: Any = 0, copied: Any = 0) -> Any:
-        return (
-            self.step
-            + self.token * tokens
-            + self.context_token * context
-            + self.attention_pair * pairs
-            + self.swapped_block * swapped
-            + self.copied_token * copied
-        )
-
-    def decode_ps(self, num_sequences: int, context: int, count: int) -> list[int]:
-        fixed = self.step + self.token * num_sequences
-        return [
-            step_ps(fixed + self.context_token * read + self.attention_pair * read)
-            for read in range(context, context + count * num_sequences, num_sequences)
-        ]
-
-    @classmethod
-    def read(cls, path: Path) -> "LinearTiming":
-        """Reads `{"seconds": {"step": ..., "token": ..., ...}}`; InputError when it is anything else."""
-        try:
-            costs: Any = json.loads(path.read_text(encoding="utf-8"))["seconds"]
-            timing = cls(**{name: float(cost) for name, cost in costs.items()})
-        except OSError as error:
-            raise InputError(
-                f"timing {path}: {error.strerror}; known are unit, roofline, or a timing FILE"
-            ) from error
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            names = ", ".join(cls.__slots__)
-            raise InputError(
-                f'timing {path}: expected {{"seconds": {{...}}}} with costs in seconds among {names}'
-            ) from error
-        for name in cls.__slots__:
-            if not 0 <= (cost := getattr(timing, name)) <= MAX_STEP_S:
-                raise InputError(
-                    f"timing {path}: seconds.{name} is {cost}; must be from 0 to {MAX_STEP_S} (46 days)"
-                )
-        if not timing.step > 0:
-            raise InputError(f"timing {path}: seconds.step is {timing.step}; a step must take more than 0 s")
-        return timing
-
-
 def make_timing(config: Config) -> TimingModel:
     """The timing model that `config.timing` names."""
     if config.timing == "unit":
@@ -209,4 +121,4 @@ def make_timing(config: Config) -> TimingModel:
         if config.tensor_parallel == 1:
             return rank
         return ParallelTiming(rank, AllReduce(config.spec, config.tensor_parallel, hardware))
-    return LinearTiming.read(Path(config.timing))
+    return AdditiveTiming.read(Path(config.timing)).made_for(config)

@@ -12,9 +12,11 @@ from app.output import Output, each_step, progress
 from app.recording import AnyRun
 from engine import EngineFault, MeasuredRun, measure
 from engine.agreement import agreement, disagreement
+from engine.forecast import forecast
 from sim import Config
 from sim import simulate as simulate_trace
 from sim.alloc import ALLOCATORS
+from sim.choices import TIMINGS
 
 # A step of the tiny model is so short, by the roofline, that no two requests of a trace would ever meet.
 DEFAULTS = {**ENGINE_DEFAULTS, "timing": "unit"}
@@ -38,12 +40,16 @@ def compare(allocators: tuple[str, ...], backend: str, device: str, check: bool,
     The timing model drives the clock of both sides, so that the same requests meet in the same steps; what
     the steps really took is reported beside it. If not given, a step lasts one second (--timing unit), and
     model, dtype and hardware are tiny, fp32 and laptop.
+
+    With --timing FILE the trace is executed once more, with the clock in charge, and the simulation's
+    throughput and latencies are held against that run's.
     """
     output = Output.take(options)
     trace = take_trace(options)
     configs = make_configs(allocators or DEFAULT_ALLOCATORS, options, **DEFAULTS)
     runs: list[AnyRun] = []
     verdicts: list[dict[str, Any]] = []
+    forecasts: list[dict[str, Any]] = []
     for config in configs:
         measured: MeasuredRun | EngineFault
         with progress(
@@ -71,7 +77,15 @@ def compare(allocators: tuple[str, ...], backend: str, device: str, check: bool,
         else:
             runs.append(measured)
             verdicts.append(agreement(simulated, measured))
-    output.write(runs, verdicts)
+            if config.timing not in TIMINGS:
+                with progress(
+                    f"time {config.allocator}", trace.num_requests, shown=output.shows_progress
+                ) as on_progress:
+                    free = measure(
+                        trace, config, backend=backend, device=device, on_step=each_step(on_progress)
+                    )
+                forecasts.append(forecast(simulated, measured, free))
+    output.write(runs, verdicts, forecasts)
     agree = all(row["first_difference"] is None for row in verdicts)
     return 0 if agree else 1
 

@@ -103,6 +103,11 @@ def prefill_launch(factor_bytes: int, cache_bytes: int, block_d: int, *, is_page
     return launch if is_paged else replace(launch, num_stages=CONTIGUOUS_STAGES)
 
 
+def max_decode_rows(factor_bytes: int, cache_bytes: int) -> int:
+    """Of one tile; what has more takes several, each of which reads the context."""
+    return CODES_AS_FLOAT32["decode"].rows if (factor_bytes, cache_bytes) == (4, 1) else MAX_DECODE_ROWS
+
+
 def min_chunk_tokens(group: int, queries: int = 1) -> int:
     """The smallest chunk: what it writes for the second kernel stays below 1/32 of what it reads.
 

@@ -51,7 +51,7 @@ def continuous_steps(answer: Callable[[list[int], int], int]) -> None:
 
 def decode_seconds(batch: int, context: int, model: ModelSpec, device: Hardware) -> float:
     """What the simulator's roofline says of a decode step; `context` tokens are read in all."""
-    return RooflineTiming(model, device, "fp16", 16).cost(batch, context, context)
+    return RooflineTiming(model, device, "fp16", 16).cost(batch, batch, context, context)
 
 
 def steps(seed: int = 0, count: int = 40) -> Iterator[tuple[int, int, ModelSpec, Hardware]]:

@@ -18,13 +18,13 @@ from collections.abc import Iterable
 from sim.alloc import BlockPool, Granted, PagedAllocator, Short
 from sim.alloc.fresh import FreshStack
 from sim.batch import Batch
+from sim.closed_timing import TimingModel
 from sim.config import Config
 from sim.events import Kind, Sink
 from sim.hardware import get_hardware
 from sim.make import table_shape
 from sim.request import Sequence, SequenceGroup
 from sim.server import Server
-from sim.timing import TimingModel
 
 
 class LoanStack(FreshStack):

@@ -6,6 +6,7 @@ import numpy as np
 
 from sim.alloc import RESERVATIONS
 from sim.clock import to_ps, to_s
+from sim.closed_timing import ClosedTiming
 from sim.config import Config
 from sim.events import NullLog
 from sim.leap.holdings import PagedSeries, RangeSeries
@@ -16,7 +17,6 @@ from sim.outcomes import Outcomes
 from sim.request import Request, SequenceGroup
 from sim.run import Run
 from sim.scheduler import Scheduler
-from sim.timing import ClosedTiming
 from sim.trace import Trace
 from sim.work import Work
 

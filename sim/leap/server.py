@@ -5,6 +5,7 @@ Requests go by their `index`, their place in order of arrival: the smaller the o
 
 from collections.abc import Callable
 
+from sim.closed_timing import ClosedTiming
 from sim.config import Config
 from sim.leap.clock import MOST, LazyClock
 from sim.leap.journal import Journal
@@ -12,7 +13,6 @@ from sim.leap.memory import Ranges, make_memory
 from sim.leap.running import Running
 from sim.leap.waiting import Waiting
 from sim.request import Request
-from sim.timing import ClosedTiming
 
 
 class LeapServer:

@@ -3,6 +3,7 @@
 import pytest
 
 from sim import Config, Trace, simulate
+from sim.additive_timing import AdditiveTiming
 from sim.alloc import (
     GRANTED,
     PLACEMENTS,
@@ -20,7 +21,7 @@ from sim.hardware import get_hardware
 from sim.models import get_model
 from sim.replay import SlotRange
 from sim.request import Request, SequenceGroup
-from sim.timing import LinearTiming, RooflineTiming
+from sim.timing import RooflineTiming
 from tests.making import requests
 
 
@@ -277,7 +278,7 @@ def test_moved_tokens_are_read_and_written_once_at_the_device_bandwidth():
     timing = RooflineTiming(spec, device, "fp16", 16)
     extra = timing.seconds(Batch(1, 0.0, num_moved_tokens=1000)) - timing.seconds(Batch(1, 0.0))
     assert extra == pytest.approx(2 * 1000 * 819_200 / 1555e9)
-    linear = LinearTiming(step=1.0, copied_token=0.5)
+    linear = AdditiveTiming(step=1.0, copied_token=0.5)
     assert linear.seconds(Batch(1, 0.0, num_moved_tokens=2, num_copied_tokens=1)) == 2.5
 
 

@@ -65,7 +65,7 @@ def costs(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("timing") / "costs.json"
     path.write_text(
         '{"seconds": {"step": 0.7, "token": 0.013, "context_token": 0.0031, "attention_pair": 0.0007, '
-        '"swapped_block": 0.11}}'
+        '"swapped_block": 0.11, "sequence": 0.17}, "curve": [[0, 0.1], [3, 0.9], [40, 1.3]]}'
     )
     return str(path)
 

@@ -7,16 +7,19 @@ import numpy as np
 import pytest
 
 from sim import Config, InputError, simulate
+from sim.additive_timing import AdditiveTiming
 from sim.clock import MAX_STEP_S, all_step_ps, all_to_s, step_ps, to_s
+from sim.closed_timing import TimingModel
 from sim.leap.clock import MANY, MOST, LazyClock, Load
-from sim.timing import LinearTiming, TimingModel, UnitTiming, make_timing
+from sim.timing import UnitTiming, make_timing
 from tests.making import requests
 
 MODELS = {
     "unit": UnitTiming(),
     "roofline, memory-bound": make_timing(Config()),
     "roofline, compute-bound": make_timing(Config(hardware="laptop", model="opt-175b")),
-    "linear": LinearTiming(0.011, 0.0013, 3.1e-7, 7.7e-9, 0.0021),
+    "additive": AdditiveTiming(0.011, 0.0013, 3.1e-7, 7.7e-9, 0.0021, sequence=1.7e-4),
+    "with a curve": AdditiveTiming(0.011, 0.0, 3.1e-7, 7.7e-9, curve=((1, 0.001), (7, 0.0013), (90, 0.19))),
 }
 
 
@@ -24,8 +27,8 @@ MODELS = {
 def test_a_model_gives_numbers_and_arrays_the_same_bits(name):
     random, cost = Random(name), MODELS[name].cost
     loads = [
-        [random.randrange(1, 10**exponent) for exponent in (6, 12, 13, 5, 6)] for _ in range(3000)
-    ]  # tokens, context, pairs, swapped, copied
+        [random.randrange(1, 10**exponent) for exponent in (6, 6, 12, 13, 5, 6)] for _ in range(3000)
+    ]  # tokens, sequences, context, pairs, swapped, copied
     seconds = cost(*np.array(loads, dtype=np.int64).T)
     assert seconds.tolist() == [cost(*load) for load in loads]
     steps = [step_ps(one) for one in seconds.tolist() if one <= MAX_STEP_S]
@@ -43,7 +46,7 @@ def test_decode_steps_cost_what_each_alone_costs_and_never_get_shorter(name):
         )
         contexts = range(context, context + count * sequences, sequences)
         steps = model.decode_ps(sequences, context, count)
-        assert steps == [step_ps(model.cost(sequences, one, one)) for one in contexts]
+        assert steps == [step_ps(model.cost(sequences, sequences, one, one)) for one in contexts]
         assert all(before <= after for before, after in pairwise(steps))
 
 
@@ -63,7 +66,7 @@ def test_seconds_of_large_times_are_rounded_alike():
 def eager(model: TimingModel, stretches: list[tuple[int, ...]]) -> list[int]:
     """Each step's duration, one by one; a stretch is (steps, tokens, context, swapped blocks = 0)."""
     return [
-        step_ps(model.cost(tokens, context + done * tokens, context + done * tokens, *swapped))
+        step_ps(model.cost(tokens, tokens, *[context + done * tokens] * 2, *swapped))
         for count, tokens, context, *swapped in stretches
         for done in range(count)
     ]
@@ -118,7 +121,7 @@ def test_no_step_starts_at_the_deadline_or_later(name):
 
 
 def test_very_many_long_steps_do_not_overflow():
-    clock = LazyClock(LinearTiming(step=3_000_000.0))
+    clock = LazyClock(AdditiveTiming(step=3_000_000.0))
     clock.run(load(1, 5), MOST)
     clock.run_until(10**30, load(1, 5), MOST)
     assert clock.now_ps() == len(clock.durations) * 3_000_000 * 10**12

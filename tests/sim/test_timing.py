@@ -5,12 +5,13 @@ from dataclasses import replace
 import pytest
 
 from sim import Config, InputError, simulate
+from sim.additive_timing import AdditiveTiming
 from sim.batch import Batch, Chunk
 from sim.clock import MAX_STEP_S, PS_PER_S
 from sim.hardware import Hardware
 from sim.models import ModelSpec
 from sim.request import Request, SequenceGroup
-from sim.timing import LinearTiming, RooflineTiming, UnitTiming, make_timing
+from sim.timing import RooflineTiming, UnitTiming, make_timing
 from tests.making import requests
 
 SPEC = ModelSpec(
@@ -85,7 +86,7 @@ def test_linear_timing_is_the_sum_of_its_costs(batch, tmp_path):
     path.write_text('{"seconds": {"step": 1, "token": 10, "context_token": 100, "attention_pair": 1000}}')
     assert make_timing(Config(timing=str(path))).seconds(batch) == 1 + 60 + 1500 + 25_000
     batch.num_swapped_blocks = 2
-    assert LinearTiming(step=1, swapped_block=5).seconds(batch) == 11
+    assert AdditiveTiming(step=1, swapped_block=5).seconds(batch) == 11
 
 
 @pytest.mark.parametrize(
@@ -105,6 +106,14 @@ def test_linear_timing_is_the_sum_of_its_costs(batch, tmp_path):
         ('{"seconds": {"step": 1, "token": Infinity}}', "seconds.token is inf"),
         ('{"seconds": {"step": 1e7}}', "seconds.step is 10000000.0; must be from 0 to 4000000 (46 days)"),
         ('{"seconds": {"step": 1, "swapped_block": 4000001}}', "seconds.swapped_block is 4000001.0"),
+        ('{"seconds": {"step": 1}, "curve": [[1, 2]]}', "curve must be two or more"),
+        ('{"seconds": {"step": 1}, "curve": [[1, 2], [1, 3]]}', "tokens rising"),
+        ('{"seconds": {"step": 1}, "curve": [[1, 2], [2, 1]]}', "seconds never falling"),
+        ('{"seconds": {"step": 1}, "curve": [[1, NaN], [2, 1]]}', "seconds never falling"),
+        ('{"seconds": {"step": 1}, "curve": [[1, -1], [2, 1]]}', "from 0 to 4000000"),
+        ('{"seconds": {"step": 1}, "curve": [[1, 2, 3]]}', "expected"),
+        ('{"seconds": {"step": 1}, "curve": 7}', "expected"),
+        ('{"seconds": {"step": 1}, "config": {"model": "tiny"}}', "measured with --model tiny, and this run"),
     ],
 )
 def test_a_timing_file_that_cannot_be_meant_is_refused_in_one_line(tmp_path, text, message):
@@ -115,6 +124,15 @@ def test_a_timing_file_that_cannot_be_meant_is_refused_in_one_line(tmp_path, tex
     assert str(path) in str(caught.value)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_curve_of_seconds_by_tokens_is_followed_between_its_points_and_beyond_the_last(tmp_path):
+    path = tmp_path / "t.json"
+    path.write_text('{"seconds": {"step": 1, "sequence": 10}, "curve": [[1, 0.0], [3, 4.0], [5, 5.0]]}')
+    timing = AdditiveTiming.read(path)
+    seconds = [timing.cost(tokens, 0, 0, 0) for tokens in (1, 2, 3, 4, 5, 9)]
+    assert seconds == [1.0, 3.0, 5.0, 5.5, 6.0, 8.0]
+    assert timing.cost(2, 2, 0, 0) == 23.0  # two sequences
 
 
 def test_the_longest_step_that_can_be_counted_is_counted_exactly(tmp_path):
