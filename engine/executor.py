@@ -9,13 +9,12 @@ from the trace and its seed, the engine then finds out whether the tensors say t
 
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from engine.attend import Reading
-from engine.carry_out import Memory, carry_out, parents_after
+from engine.carry_out import carry_out, parents_after
 from engine.choose import Emission, TokenChoice
 from engine.drafts import Draft, Drafter
 from engine.dropping import Dropping
@@ -23,7 +22,8 @@ from engine.flat import FlatBatch, flatten
 from engine.graphs import DecodeGraphs
 from engine.histories import Histories
 from engine.model import Attend, LlamaModel
-from engine.probe import Observable, Observation, Probe
+from engine.physical import Pool
+from engine.probe import Observation, Probe
 from engine.sampling import Place
 from engine.stopwatch import Stopwatch
 from engine.verify import verify
@@ -32,25 +32,6 @@ from sim.closed_timing import TimingModel
 from sim.events import Event, EventLog, Kind
 from sim.ledger import Ledger
 from sim.request import SequenceGroup
-
-
-class Pool(Memory, Observable, Protocol):
-    """Physical memory for keys and values, and the table tensor that says whose they are."""
-
-    device: torch.device
-
-    @property
-    def num_bytes(self) -> int:
-        """Bytes of all slots on the device."""
-        ...
-
-    def flush(self) -> None:
-        """Brings memory and the table tensor up to date with all events so far."""
-        ...
-
-    def bind(self, batch: FlatBatch, reading: Reading) -> Attend:
-        """The cache as one step's attention sees it."""
-        ...
 
 
 class TorchExecutor:

@@ -12,10 +12,11 @@ from typing import Any
 from engine.attend import Reading
 from engine.choose import Speech
 from engine.drafting import make_drafter
-from engine.executor import Pool, TorchExecutor
+from engine.executor import TorchExecutor
 from engine.graphs import DecodeGraphs
 from engine.histories import Histories
 from engine.model import LlamaModel
+from engine.physical import Pool
 from engine.sampling import make_chooser
 from engine.setup import make_dropping
 from engine.threads import threads_for

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from engine.attend import Reading
 from engine.choose import TokenChoice
 from engine.drafts import OracleDrafts
-from engine.executor import Pool, TorchExecutor
+from engine.executor import TorchExecutor
 from engine.facts import engine_facts, memory_now, reset_peak
 from engine.graphs import DecodeGraphs, make_graphs
 from engine.histories import Histories
@@ -14,6 +14,7 @@ from engine.holes import Stranding
 from engine.memory_watch import MemoryWatch
 from engine.model import LlamaModel
 from engine.native import NativeTensors
+from engine.physical import Pool
 from engine.probe import Observation, Probe
 from engine.setup import (
     make_dropping,

@@ -8,11 +8,11 @@ from engine.arena import ContiguousArena
 from engine.attention.backends import BACKENDS
 from engine.checkpoint.named import weights_of
 from engine.dropping import Dropping
-from engine.executor import Pool
 from engine.facts import available_bytes
 from engine.memory_watch import POLICIES
 from engine.model import LlamaModel
 from engine.native import NativeTensors
+from engine.physical import Pool
 from engine.pool import PagedPool
 from engine.quantized import QUANTIZED
 from engine.ranks import ALONE, Ranks

@@ -104,7 +104,8 @@ def prefill(
     if num_tokens == 0:
         return
     group = num_heads // kv.num_kv_heads
-    launch = prefill_launch(*launch_sizes(query, kv), is_paged=isinstance(kv, PagedKV))
+    is_paged, drops = isinstance(kv, PagedKV), features.seen_until is not None
+    launch = prefill_launch(*launch_sizes(query, kv), is_paged=is_paged, drops=drops)
     block_m = max(launch.rows, power_of_two(group))
     result, query = writable(out), query.contiguous()
     arguments = (query, *cache_pointers(query, kv), kv.table, seq_lens.contiguous())

@@ -62,9 +62,9 @@ PREFILL_HOPPER = PREFILL | {
     (2, 128): Launch(128, 64, 8, 5),
     (2, 256): Launch(64, 32, 8, 5),
 }
-# On sm_100 a spill of a register or four: fewer threads, or fewer rows, for what nearly nobody serves.
+# On sm_100 a spill of a register or four: fewer keys or rows, for what nearly nobody serves.
 PREFILL_BLACKWELL = PREFILL_HOPPER | {
-    (2, 16): Launch(128, 64, 4, 5),
+    (2, 16): Launch(128, 32, 8, 5),
     (4, 128): Launch(16, 16, 8, 3),
 }
 PREFILLS = {"amd": PREFILL, "ampere": PREFILL, "hopper": PREFILL_HOPPER, "blackwell": PREFILL_BLACKWELL}
@@ -89,8 +89,10 @@ def decode_launch(factor_bytes: int, cache_bytes: int, block_d: int, *, is_paged
     return launch if is_paged else replace(launch, num_stages=CONTIGUOUS_STAGES)
 
 
-def prefill_launch(factor_bytes: int, cache_bytes: int, block_d: int, *, is_paged: bool) -> Launch:
-    """For the GPU that is there."""
+def prefill_launch(
+    factor_bytes: int, cache_bytes: int, block_d: int, *, is_paged: bool, drops: bool = False
+) -> Launch:
+    """For the GPU that is there. With `drops` every tile has a mask of its own, and room for it."""
     launch = PREFILLS[generation()][factor_bytes, block_d]
     if cache_bytes == 1 and factor_bytes == 4:
         launch = CODES_AS_FLOAT32["prefill"]
@@ -98,6 +100,8 @@ def prefill_launch(factor_bytes: int, cache_bytes: int, block_d: int, *, is_page
         launch = CODES_ON_AMPERE[block_d]
     elif cache_bytes == 1 and block_d == 256:
         launch = replace(launch, rows=32, num_warps=4)
+    if drops:
+        launch = replace(launch, rows=min(launch.rows, 64), tile=min(launch.tile, 32))
     if generation() == "amd":
         return replace(launch, num_stages=AMD_STAGES)
     return launch if is_paged else replace(launch, num_stages=CONTIGUOUS_STAGES)
