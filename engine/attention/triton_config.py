@@ -84,6 +84,8 @@ def decode_launch(factor_bytes: int, cache_bytes: int, block_d: int, *, is_paged
     launch = DECODE[factor_bytes, block_d]
     if factor_bytes == 4 and cache_bytes == 1:
         launch = CODES_AS_FLOAT32["decode"]
+    elif cache_bytes == 1 and block_d == 128 and generation() == "blackwell":
+        launch = replace(launch, tile=32)
     if generation() == "amd":
         return replace(launch, num_stages=AMD_STAGES)
     return launch if is_paged else replace(launch, num_stages=CONTIGUOUS_STAGES)
@@ -109,7 +111,8 @@ def prefill_launch(
 
 def max_decode_rows(factor_bytes: int, cache_bytes: int) -> int:
     """Of one tile; what has more takes several, each of which reads the context."""
-    return CODES_AS_FLOAT32["decode"].rows if (factor_bytes, cache_bytes) == (4, 1) else MAX_DECODE_ROWS
+    is_heavy = factor_bytes == 4 and (cache_bytes == 1 or generation() == "blackwell")
+    return CODES_AS_FLOAT32["decode"].rows if is_heavy else MAX_DECODE_ROWS
 
 
 def min_chunk_tokens(group: int, queries: int = 1) -> int:

@@ -96,6 +96,16 @@ def made(config: Any) -> tuple[Any, Any]:
     return make_model(config, CPU), make_pool(config, CPU)
 
 
+def test_the_last_query_to_see_a_token_is_the_one_before_it_is_dropped() -> None:
+    horizon = HeavyHitters(4, 3, seed=1)
+    dropping, chunk = Dropping(horizon, 1, 60, CPU), chunk_of("a", 40, 1, is_prefill=False)
+    dropping.before([chunk], {"a": 0})
+    for query in range(41):
+        count = horizon.num_dropped(query, is_prefilling=False)
+        seen = set(range(query + 1)) - set(horizon.drop_order(chunk.sequence.request, 0, count))
+        assert set(np.flatnonzero(dropping.tensor[0, : query + 1].numpy() >= query).tolist()) == seen
+
+
 def test_a_row_that_is_read_from_the_start_again_or_given_to_another_forgets() -> None:
     dropping = Dropping(HeavyHitters(2, 1, seed=0), max_rows=1, max_len=40, device=CPU)
 
