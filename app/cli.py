@@ -17,6 +17,8 @@ COMMANDS = {
     "simulate": ("app.commands.simulate", "simulate"),
     "measure": ("app.commands.measure", "measure"),
     "compare": ("app.commands.compare", "compare"),
+    "sweep": ("app.commands.sweep", "sweep"),
+    "capacity": ("app.commands.capacity", "capacity"),
     "trace": ("app.commands.trace", "trace"),
     "generate": ("app.commands.generate", "generate_command"),
     "model": ("app.commands.model", "model"),
@@ -68,8 +70,8 @@ def run(arguments: list[str] | None = None) -> int:
         return _refuse(str(error))
     except click.ClickException as error:
         return _refuse(error.format_message())
-    except click.exceptions.Abort:
-        return _refuse("interrupted", code=130)
+    except click.exceptions.Abort as abort:
+        return _refuse(str(abort) or "interrupted", code=130)
     except AssertionError as error:
         return _refuse(f"a fault of ours, please report it: {error}", code=1)
     except BrokenPipeError:

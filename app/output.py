@@ -17,6 +17,7 @@ from app.chrome_trace import ChromeTrace, chrome_trace_of, write_chrome_trace
 from app.files import write_file, write_text
 from app.recording import STANDARD_OUTPUT, AnyRun, Recorder, path_for, servers, write_events
 from app.tables import agreement_table, forecast_table, runs_table
+from app.waiting import Lines
 from sim import InputError, Run
 from sim.report import report
 from sim.serve import OnProgress, OnStep
@@ -78,15 +79,7 @@ class Output:
             document["forecast"] = forecasts
         named = servers(runs)
         self._write_logs(named, traces)
-        if self.as_json:
-            click.echo(orjson.dumps(document, option=orjson.OPT_INDENT_2))
-        elif not self.quiet and self.events != STANDARD_OUTPUT:
-            console = Console(width=None if sys.stdout.isatty() else 120)
-            console.print(runs_table(document))
-            if agreement is not None:
-                console.print(agreement_table(agreement))
-            for each in forecasts or ():
-                console.print(forecast_table(each))
+        self.show(document)
         if self.out:
             from app.html_report import write_report  # matplotlib is slow to import: only where it draws
 
@@ -94,6 +87,18 @@ class Output:
             to_stderr = self.as_json or self.events == STANDARD_OUTPUT
             click.echo(f"plot:   {path.with_name('ledger.png')}", err=to_stderr)
             click.echo(f"report: {path}", err=to_stderr)
+
+    def show(self, document: dict[str, Any]) -> None:
+        """The report on standard output, as it was asked for."""
+        if self.as_json:
+            click.echo(orjson.dumps(document, option=orjson.OPT_INDENT_2))
+        elif not self.quiet and self.events != STANDARD_OUTPUT:
+            console = Console(width=None if sys.stdout.isatty() else 120)
+            console.print(runs_table(document))
+            if "agreement" in document:
+                console.print(agreement_table(document["agreement"]))
+            for each in document.get("forecast", ()):
+                console.print(forecast_table(each))
 
     def _write_logs(self, named: list[tuple[str, Run]], traces: list[ChromeTrace] | None) -> None:
         names = [name for name, _ in named]
@@ -118,8 +123,11 @@ def _series_csv(run: Run) -> str:
 
 
 @contextmanager
-def progress(what: str, num_requests: int, *, shown: bool) -> Generator[OnProgress | None]:
-    """A progress bar over requests on standard error; yields what moves it: how many have ended."""
+def progress(what: str, num_requests: int | None, *, shown: bool) -> Generator[OnProgress | None]:
+    """Progress over requests on standard error, whose number may be unknown; yields what moves it.
+
+    A bar; where that is no terminal, a line now and then, and the bar as it stands in the end.
+    """
     if not shown:
         yield None
         return
@@ -127,7 +135,11 @@ def progress(what: str, num_requests: int, *, shown: bool) -> Generator[OnProgre
     bar = Progress(*columns, console=Console(stderr=True))
     task = bar.add_task(what, total=num_requests)
 
+    lines = None if sys.stderr.isatty() else Lines(what, num_requests)
+
     def on_progress(num_ended: int) -> None:
+        if lines:
+            lines.reach(num_ended)
         bar.start()  # with the first news: what is refused before it leaves one line and no bar
         bar.update(task, completed=num_ended)
 
