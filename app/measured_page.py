@@ -9,7 +9,7 @@ from app.fields import FIELDS, field_at_fault, show_dial
 from app.job_view import show_job
 from app.jobs import Job, Phase
 from app.look import page_head, say, show_ledgers, show_table
-from app.player.component import play
+from app.play import play
 from app.sidebar import ENGINE
 from sim import Config, InputError, Trace
 from sim.alloc import ALLOCATORS

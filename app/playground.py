@@ -17,8 +17,8 @@ from app.job_view import show_job
 from app.jobs import Job, Phase
 from app.look import put_style, say
 from app.payload import replay_payload
+from app.play import play
 from app.player import standalone_html
-from app.player.component import play
 from app.presets import PRESETS, preset_of
 from app.sidebar import choose, keep_hidden_controls
 from app.trace_input import choose_requests
