@@ -7,6 +7,7 @@ import difflib
 import os
 import sys
 from importlib import import_module
+from io import TextIOWrapper
 
 import click
 
@@ -67,6 +68,9 @@ def cli() -> None:
 
 def run(arguments: list[str] | None = None) -> int:
     """Runs one command line; returns the exit code."""
+    for stream in (sys.stdout, sys.stderr):  # a file's name, or a terminal, may be no UTF-8
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         return cli.main(arguments, prog_name="pagelab", standalone_mode=False) or 0
     except InputError as error:

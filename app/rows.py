@@ -5,10 +5,10 @@ import csv
 from io import StringIO
 from pathlib import Path
 
+from app import recording
 from app.files import write_file, write_text
 from app.recording import is_parquet
 from sim import Run
-from sim.stream import json_line
 
 
 def write_steps(run: Run, path: Path) -> None:
@@ -45,4 +45,4 @@ def write_events(run: Run, path: Path) -> None:
 
         write_file(path, lambda out: parquet.pq.write_table(parquet.events_table(run.events), out))
         return
-    write_file(path, lambda out: out.writelines(map(json_line, run.events)))
+    write_file(path, lambda out: recording.write_events(run, out))

@@ -23,7 +23,7 @@ BAD_VALUES = (
 )  # fmt: skip
 BAD_PLACES = ("/dev/null/x", "/", "x" * 300, "/dev/null/x/y/z")
 WRITERS = {"out", "events", "series", "chrome_trace", "per_request", "prometheus"}
-ENDLESS = {"app", "lessons"}  # a good value would start a server
+ENDLESS = {"app", "lessons", "bench", "sweep", "capacity"}  # good values start servers, or compute
 ENGINE = {"measure", "compare", "generate"}  # on no device: a good value would load a model
 SLOW = {"claims", "paper"}  # without a name that is not known they compute for minutes
 
