@@ -11,19 +11,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from app.colours import COLOURS
 from sim import Run
 from sim.ledger import CLASSES
 
-# Okabe and Ito's colour-blind safe palette; what is wasted is warm, what is free is pale.
-COLOURS = {
-    "live": "#0072B2",
-    "reserved": "#56B4E9",
-    "internal": "#D55E00",
-    "rounding": "#E69F00",
-    "cached": "#009E73",
-    "external": "#CC79A7",
-    "free": "#E8E8E8",
-}
 MAX_POINTS = 2_000  # steps drawn in a timeline: more than a figure has pixels
 
 
