@@ -44,6 +44,10 @@ class Lesson:
     cells: list[str | Code]
 
     @property
+    def short_title(self) -> str:
+        return re.split("[,:]", self.title)[0]
+
+    @property
     def num_checks(self) -> int:
         return sum(isinstance(cell, Code) and cell.kind == "check" for cell in self.cells)
 

@@ -8,10 +8,11 @@ export async function startPython(loadPyodide, indexURL, archive, say) {
   say("Python is being loaded: 10 MB, once");
   const python = await loadPyodide({ indexURL });
   say("NumPy is being loaded");
-  await python.loadPackage("numpy", { messageCallback: () => {} });
-  if (!python.loadedPackages.numpy) throw new Error(`NumPy could not be loaded from ${indexURL}`);
+  const missing = await load(python, "numpy");
+  if (missing) throw new Error(`NumPy could not be loaded from ${indexURL}: ${missing}`);
   say("matplotlib is being loaded, for the pictures");
-  const hasPictures = await loadMatplotlib(python);
+  const hasPictures = !(await load(python, "matplotlib")); // without it, the lessons run and pictures are words
+  if (hasPictures) python.runPython("import matplotlib.backends.backend_agg"); // not when the first one is awaited
   python.FS.writeFile("/pagelab.zip", archive);
   python.runPython('import sys; sys.path.insert(0, "/pagelab.zip")');
   const cells = python.pyimport("lessons.browser.cells");
@@ -19,11 +20,9 @@ export async function startPython(loadPyodide, indexURL, archive, say) {
   return (lesson, code, label) => JSON.parse(cells.run_json(lesson, code, label));
 }
 
-// Where matplotlib cannot be had, the lessons run without their pictures.
-async function loadMatplotlib(python) {
-  const quiet = () => {};
-  await python.loadPackage("matplotlib", { messageCallback: quiet, errorCallback: quiet });
-  if (!python.loadedPackages.matplotlib) return false;
-  python.runPython("import matplotlib.backends.backend_agg"); // now, and not while the first picture is awaited
-  return true;
+// Why a package could not be loaded; an empty text if it could.
+async function load(python, name) {
+  const reasons = [];
+  await python.loadPackage(name, { messageCallback: () => {}, errorCallback: (text) => reasons.push(text) });
+  return python.loadedPackages[name] ? "" : reasons.join(" ") || "it is not part of this Pyodide";
 }
