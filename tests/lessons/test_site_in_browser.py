@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from lessons.browser.cells import run_cell
 from lessons.browser.site import write_site
 from tests.app.test_browser import CHROMEDRIVER, CHROMIUM, CONTRASTS, FLAGS
 from tests.lessons.test_site import PYODIDE, needs_pyodide
@@ -63,7 +64,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def lend_pyodide(source: Path, target: Path) -> None:
-    """Links to its files. A browser insists on the digest of each wheel: here of the wheels that are there."""
+    """Links to its files. A browser insists on the digest of each wheel: here on those of these."""
     target.mkdir()
     for path in source.resolve().iterdir():
         if path.name != "pyodide-lock.json":
@@ -201,6 +202,24 @@ def test_it_can_be_read_at_either_width_and_in_either_light(
     assert overflow <= 0
     assert len(contrasts) > 30
     assert {text: ratio for text, ratio in contrasts if ratio < 4.5} == {}
+
+
+def test_a_picture_stands_below_its_cell_with_its_words_for_those_who_do_not_see_it(
+    browser: Page, broken: str
+):
+    browser.open(broken)
+    outputs = run_cell("from lessons import pictures\npictures.strip({'max': (7, 3, 20)})", "cell 2", {})
+    assert outputs[0]["text"].startswith("max: 7 live, 3 reserved, 20 internal")
+    browser.run(
+        "const place = {output: cell(2).querySelector('.output'), kind: 'code'};"
+        "import('./outputs.js').then((module) => module.showOutputs(place, arguments[0]))",
+        outputs,
+    )
+    image = "const image = cell(2).querySelector('img');"
+    browser.wait(
+        lambda: browser.run(f"{image} return image?.complete && image.naturalWidth > 600"), "the picture"
+    )
+    assert browser.run(f"{image} return image.alt") == outputs[0]["text"]
 
 
 def test_the_keys_in_a_cell_indent_and_let_one_out_again(browser: Page, broken: str):
