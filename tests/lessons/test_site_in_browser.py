@@ -1,10 +1,9 @@
 """The page of lessons 1 to 4 in a real headless browser; with Python itself where PAGELAB_PYODIDE names it.
 
-Screenshots are left in the folder named by PAGELAB_SCREENSHOTS, where that is set.
+Screenshots are left where those of the player are.
 """
 
 import json
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,7 +17,7 @@ import pytest
 
 from lessons.browser.cells import run_cell
 from lessons.browser.site import write_site
-from tests.app.test_browser import CHROMEDRIVER, CHROMIUM, CONTRASTS, FLAGS
+from tests.app.browsing import CHROMEDRIVER, CHROMIUM, CONTRASTS, FLAGS, SCREENSHOTS
 from tests.lessons.test_site import PYODIDE, needs_pyodide
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
@@ -83,7 +82,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Page"]:
 
     options = webdriver.ChromeOptions()
     options.binary_location = CHROMIUM
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('chromium')}", "--window-size=1280,900"):
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"):
         options.add_argument(flag)
     driver = webdriver.Chrome(options=options, service=Service(CHROMEDRIVER))
     driver.set_page_load_timeout(60)
@@ -147,9 +146,8 @@ class Page:
         return self.run("return document.getElementById('status').textContent")
 
     def screenshot(self, name: str) -> None:
-        if folder := os.environ.get("PAGELAB_SCREENSHOTS"):
-            Path(folder).mkdir(parents=True, exist_ok=True)
-            self.driver.save_screenshot(str(Path(folder) / f"{name}.png"))
+        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+        self.driver.save_screenshot(str(SCREENSHOTS / f"{name}.png"))
 
 
 def test_one_lesson_is_shown_at_a_time_and_the_address_says_which(browser: Page, broken: str):
