@@ -4,6 +4,7 @@ An output is a dict with a `kind`:
 
     text       `text`
     picture    `png` (base64, or None where matplotlib is missing) and `text`, the picture in words
+    page       `html`, a fragment whose scripts are to run, and `text`
     error      `name`, `text`, and `trace`, the lines of cells that led there
 """
 
@@ -75,6 +76,8 @@ def _execute(code: str, label: str, namespace: Namespace) -> Any:
 
 
 def _shown(value: Any) -> Output:
+    if hasattr(value, "as_fragment"):
+        return {"kind": "page", "html": value.as_fragment(), "text": repr(value)}
     if not hasattr(value, "_repr_png_"):
         return {"kind": "text", "text": f"{value!r}\n"}
     try:

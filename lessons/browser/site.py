@@ -23,9 +23,9 @@ ARCHIVE = "pagelab.zip"
 FILES = ("page.css", "page.js", "outputs.js", "work.js", "worker.js", "python.js")
 PACKED = (
     "sim/**/*.py",
-    "app/__init__.py",
-    "app/colours.py",
-    "app/plots.py",
+    *(f"app/{name}.py" for name in ("__init__", "colours", "plots")),
+    *(f"app/{name}.py" for name in ("payload", "frames", "deltas", "moments", "quiz", "topics", "recorded")),
+    *(f"app/player/{name}" for name in ("__init__.py", "notebook.py", "*.js", "player.css")),
     "lessons/__init__.py",
     "lessons/pictures*.py",
     "lessons/checks/*.py",

@@ -115,6 +115,14 @@ def test_a_picture_has_its_words_where_it_cannot_be_drawn(answers: dict[str, Any
     assert any("max wastes 81.2 %" in picture["text"] for picture in pictures)
 
 
+def test_the_player_comes_as_a_page_in_the_page(answers: dict[str, Any]):
+    pages = [out for outputs in answers["teacher"] for out in outputs if out["kind"] == "page"]
+    assert len(pages) >= 1
+    for output in pages:
+        assert "mount(shadow, replay" in output["html"]
+        assert output["text"].startswith("Contiguous (max) wastes")
+
+
 def test_the_simulator_gives_the_same_report_number_for_number(answers: dict[str, Any]):
     theirs = [json.loads(line) for line in answers["others"][0][0]["text"].splitlines()]
     for report, dials in zip(

@@ -15,8 +15,11 @@ from typing import Any
 
 import pytest
 
+from app.payload import replay_payload
+from app.player.notebook import Still
 from lessons.browser.cells import run_cell
 from lessons.browser.site import write_site
+from sim import Config, Trace, simulate
 from tests.app.browsing import CHROMEDRIVER, CHROMIUM, CONTRASTS, FLAGS, SCREENSHOTS
 from tests.lessons.test_site import PYODIDE, needs_pyodide
 
@@ -202,22 +205,39 @@ def test_it_can_be_read_at_either_width_and_in_either_light(
     assert {text: ratio for text, ratio in contrasts if ratio < 4.5} == {}
 
 
+SHOW = """
+const place = {output: cell(2).querySelector('.output'), kind: 'code'};
+import('./outputs.js').then((module) => module.showOutputs(place, arguments[0]));
+"""
+
+
 def test_a_picture_stands_below_its_cell_with_its_words_for_those_who_do_not_see_it(
     browser: Page, broken: str
 ):
     browser.open(broken)
     outputs = run_cell("from lessons import pictures\npictures.strip({'max': (7, 3, 20)})", "cell 2", {})
     assert outputs[0]["text"].startswith("max: 7 live, 3 reserved, 20 internal")
-    browser.run(
-        "const place = {output: cell(2).querySelector('.output'), kind: 'code'};"
-        "import('./outputs.js').then((module) => module.showOutputs(place, arguments[0]))",
-        outputs,
-    )
+    browser.run(SHOW, outputs)
     image = "const image = cell(2).querySelector('img');"
-    browser.wait(
-        lambda: browser.run(f"{image} return image?.complete && image.naturalWidth > 600"), "the picture"
-    )
+    wide = f"{image} return image?.complete && image.naturalWidth > 600"
+    browser.wait(lambda: browser.run(wide), "the picture")
     assert browser.run(f"{image} return image.alt") == outputs[0]["text"]
+
+
+def test_the_player_plays_below_its_cell(browser: Page, broken: str):
+    browser.open(broken)
+    runs = tuple(
+        simulate(Trace.read("four-requests"), Config(allocator=name, pool_tokens=4096, max_len=1024))
+        for name in ("max", "paged")
+    )
+    still = Still(runs, replay_payload(runs))
+    browser.run(SHOW, run_cell("still", "cell 2", {"still": still}))
+    clock = "cell(2).querySelector('iframe')?.contentDocument.querySelector('.pagelab-replay')?.shadowRoot"
+    browser.wait(lambda: browser.run(f"return {clock}?.querySelector('.clock')"), "the player")
+    height = "return cell(2).querySelector('iframe').clientHeight"
+    browser.wait(lambda: browser.run(height) > 400, "as much room as the player takes")
+    browser.run("cell(2).scrollIntoView()")
+    browser.screenshot("site_player")
 
 
 def test_the_keys_in_a_cell_indent_and_let_one_out_again(browser: Page, broken: str):

@@ -6,7 +6,7 @@ export function showOutputs(cell, outputs) {
   cell.output.replaceChildren(...outputs.map((output) => MAKERS[output.kind](output, cell)));
 }
 
-const MAKERS = { text: makeText, picture: makePicture, error: makeError };
+const MAKERS = { text: makeText, picture: makePicture, page: makePage, error: makeError };
 
 function make(tag, className, text = "") {
   const element = document.createElement(tag);
@@ -25,6 +25,20 @@ function makePicture({ png, text }) {
   const picture = make("img", "picture");
   Object.assign(picture, { src: `data:image/png;base64,${png}`, alt: text });
   return picture;
+}
+
+// A page in the page, as tall as what it holds.
+function makePage({ html, text }) {
+  const frame = make("iframe", "page");
+  frame.title = text;
+  frame.srcdoc =
+    '<!doctype html><meta name="color-scheme" content="light dark">' +
+    `<style>body { margin: 0 } body > div { padding: 4px }</style><body><div>${html}</div>`;
+  frame.onload = () => {
+    const { body } = frame.contentDocument;
+    new ResizeObserver(() => (frame.style.height = `${body.scrollHeight}px`)).observe(body);
+  };
+  return frame;
 }
 
 function makeError({ name, text, trace }) {

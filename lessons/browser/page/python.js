@@ -13,8 +13,8 @@ export async function startPython(loadPyodide, indexURL, archive, say) {
   say("matplotlib is being loaded, for the pictures");
   const hasPictures = !(await load(python, "matplotlib")); // without it, the lessons run and pictures are words
   if (hasPictures) python.runPython("import matplotlib.backends.backend_agg"); // not when the first one is awaited
-  python.FS.writeFile("/pagelab.zip", archive);
-  python.runPython('import sys; sys.path.insert(0, "/pagelab.zip")');
+  python.unpackArchive(archive, "zip", { extractDir: "/pagelab" });
+  python.runPython('import sys; sys.path.insert(0, "/pagelab")');
   const cells = python.pyimport("lessons.browser.cells");
   say(hasPictures ? "Python is ready." : "Python is ready. Without matplotlib, pictures are told in words.");
   return (lesson, code, label) => JSON.parse(cells.run_json(lesson, code, label));
