@@ -16,8 +16,9 @@ from zipfile import ZipFile
 import pytest
 
 from app.cli import run
-from lessons.browser.site import archive, page, sources, write_site
-from lessons.browser.text import Code, as_html, read_lesson
+from lessons.browser.pack import archive
+from lessons.browser.site import page, parts, write_site
+from lessons.browser.text import Code, as_html
 from sim import Config, Trace, simulate
 
 HERE = Path(__file__).parent
@@ -48,8 +49,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def cells_of(version: str) -> list[Code]:
-    lessons = [read_lesson(source, version) for source in sources()]
-    return [cell for lesson in lessons for cell in lesson.cells if isinstance(cell, Code)]
+    return [cell for lesson in parts(version) for cell in lesson.cells if isinstance(cell, Code)]
 
 
 def jobs_of(version: str) -> list[dict[str, str]]:
@@ -146,7 +146,7 @@ def test_errors_say_what_and_where_in_the_cells(answers: dict[str, Any]):
 
 
 def test_the_same_sources_make_the_same_bytes_with_no_path_of_this_machine():
-    assert archive() == archive()
+    assert archive(parts()) == archive(parts())
     assert page() == page()
     assert not re.search(r"/(?:home|root|tmp|work)/", page())
 

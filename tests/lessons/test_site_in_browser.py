@@ -233,7 +233,7 @@ def test_the_player_plays_below_its_cell(browser: Page, broken: str):
     still = Still(runs, replay_payload(runs))
     browser.run(SHOW, run_cell("still", "cell 2", {"still": still}))
     clock = "cell(2).querySelector('iframe')?.contentDocument.querySelector('.pagelab-replay')?.shadowRoot"
-    browser.wait(lambda: browser.run(f"return {clock}?.querySelector('.clock')"), "the player")
+    browser.wait(lambda: browser.run(f"return Boolean({clock}?.querySelector('.clock'))"), "the player")
     height = "return cell(2).querySelector('iframe').clientHeight"
     browser.wait(lambda: browser.run(height) > 400, "as much room as the player takes")
     browser.run("cell(2).scrollIntoView()")
