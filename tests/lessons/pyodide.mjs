@@ -8,6 +8,7 @@ const load = (path) => import(pathToFileURL(path).href);
 const { loadPyodide } = await load(`${pyodide}pyodide.mjs`);
 const { startPython } = await load(`${site}python.js`);
 console.log = console.warn = console.error; // standard output is the answer's alone
-const run = await startPython(loadPyodide, pyodide, await readFile(`${site}pagelab.zip`), console.error);
+const archive = new Uint8Array(await readFile(`${site}pagelab.zip`)); // as the page has it, and not as a Buffer
+const run = await startPython(loadPyodide, pyodide, archive, console.error);
 const jobs = JSON.parse(await readFile("/dev/stdin", "utf-8"));
 process.stdout.write(JSON.stringify(jobs.map(({ lesson, code, label }) => run(lesson, code, label))));

@@ -236,7 +236,7 @@ def test_the_player_plays_below_its_cell(browser: Page, broken: str):
     browser.wait(lambda: browser.run(f"return Boolean({clock}?.querySelector('.clock'))"), "the player")
     height = "return cell(2).querySelector('iframe').clientHeight"
     browser.wait(lambda: browser.run(height) > 400, "as much room as the player takes")
-    browser.run("cell(2).scrollIntoView()")
+    browser.run("cell(2).querySelector('iframe').scrollIntoView({block: 'center'})")
     browser.screenshot("site_player")
 
 
