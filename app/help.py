@@ -13,7 +13,7 @@ SECTIONS = {
         "device", "seed",
     ),
     "Who runs when": (
-        "batching", "step-rule", "max-seqs", "max-batch-tokens", "chunked-prefill", "watermark",
+        "preset", "batching", "step-rule", "max-seqs", "max-batch-tokens", "chunked-prefill", "watermark",
     ),
     "When memory runs short": ("preempt", "victim", "swap-blocks", "link"),
     "What is shared, forgotten or guessed": (

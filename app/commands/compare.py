@@ -7,7 +7,7 @@ import click
 
 from app.commands.measure import ENGINE_DEFAULTS, engine_options
 from app.help import SectionedCommand
-from app.options import config_options, make_configs, output_options, take_trace, trace_options
+from app.options import config_options, make_configs, output_options, preset_option, take_trace, trace_options
 from app.output import Output, each_step, progress
 from app.recording import AnyRun
 from engine import EngineFault, MeasuredRun, measure
@@ -25,6 +25,7 @@ DEFAULT_ALLOCATORS = ("max", "pow2", "oracle", "paged")
 
 @click.command(cls=SectionedCommand, short_help="simulate and execute a trace, and compare the two")
 @trace_options
+@preset_option
 @click.option(
     "--allocator",
     "allocators",

@@ -10,6 +10,7 @@ from app.options import (
     fleet_options,
     make_configs,
     output_options,
+    preset_option,
     take_fleet,
     take_trace,
     trace_options,
@@ -26,6 +27,7 @@ from sim.fleet import Fleet, simulate_fleet
 
 @click.command(cls=SectionedCommand, short_help="simulate a trace under one or more allocators")
 @trace_options
+@preset_option
 @click.option(
     "--allocator", "allocators", multiple=True, help=f"{' | '.join(ALLOCATORS)}; repeat it to compare"
 )
