@@ -55,6 +55,10 @@ class TokenChoice:
     def note(self, group: SequenceGroup, tokens: list[int]) -> None:
         """Called with what each sequence of a request has emitted, beams excepted."""
 
+    def up_to_end(self, tokens: list[int]) -> list[int]:
+        """Of tokens that one sequence emits in one step: those up to an end token, which is the last."""
+        return tokens
+
 
 class Speech(TokenChoice):
     """A real model's choice: its end tokens end requests, and beams are searched by its scores."""
@@ -94,6 +98,11 @@ class Speech(TokenChoice):
         ended = self._ended.setdefault(group.request.id, set())
         ended |= {index for index, token in enumerate(tokens) if token in self._end_ids}
         group.has_ended = len(ended) == len(tokens)
+
+    def up_to_end(self, tokens: list[int]) -> list[int]:
+        """See `TokenChoice`."""
+        end = next((place for place, token in enumerate(tokens) if token in self._end_ids), len(tokens))
+        return tokens[: end + 1]
 
 
 def next_of_beams(logits: Tensor, parents: list[int]) -> list[int]:

@@ -17,7 +17,7 @@ from torch import Tensor
 from engine.attend import Reading
 from engine.carry_out import Memory, carry_out, parents_after
 from engine.choose import Emission, TokenChoice
-from engine.drafts import OracleDrafts, confirmed
+from engine.drafts import Draft, Drafter
 from engine.flat import FlatBatch, flatten
 from engine.graphs import DecodeGraphs
 from engine.histories import Histories
@@ -25,6 +25,7 @@ from engine.model import Attend, LlamaModel
 from engine.probe import Observable, Observation, Probe
 from engine.sampling import Place
 from engine.stopwatch import Stopwatch
+from engine.verify import verify
 from sim.batch import Batch, Chunk
 from sim.closed_timing import TimingModel
 from sim.events import Event, EventLog, Kind
@@ -69,7 +70,7 @@ class TorchExecutor:
         histories: Histories,
         choice: TokenChoice,
         reading: Reading,
-        drafts: OracleDrafts | None = None,
+        drafts: Drafter | None = None,
         timing: TimingModel | None = None,
         graphs: DecodeGraphs | None = None,
     ) -> None:
@@ -86,7 +87,8 @@ class TorchExecutor:
         self._graphs = graphs
         self._num_seen = 0  # events carried out
         self._emissions: list[Emission] = []  # of this step, by requests with several sequences
-        self._num_confirmed: dict[str, int] = {}  # drafts of this step
+        self._proposed: dict[str, Draft] = {}  # of this step, by sequence
+        self._num_confirmed: dict[str, int] = {}  # of them, by request
         self._margin = torch.full((), torch.inf, device=model.device)
         self._watch = Stopwatch(pool.device)  # of the step; what follows one is paid for by the next
         self._step, self._seconds = 0, 0.0
@@ -109,9 +111,10 @@ class TorchExecutor:
         watch = self._watch
         carry_out(self._new_events(), self._pool, watch)
         for chunk in batch.chunks:
-            self._prepare(chunk)
+            self.histories.begin(chunk.sequence)
         with watch:
             self._pool.flush()
+            self._propose([chunk for chunk in batch.chunks if chunk.num_drafts])
             flat = flatten(batch.chunks, self.histories.tokens, self._pool.rows, self._pool.device)
             kv = self._pool.bind(flat, self._reading)
             logits = self._forward(flat, kv)
@@ -148,11 +151,13 @@ class TorchExecutor:
                 self._probe.note(event)
         return events
 
-    def _prepare(self, chunk: Chunk) -> None:
-        self.histories.begin(chunk.sequence)
-        if chunk.num_drafts:
-            assert self._drafts is not None
-            self.histories.propose(chunk.sequence.name, self._drafts.propose(chunk))
+    def _propose(self, chunks: list[Chunk]) -> None:
+        if not chunks:
+            return
+        assert self._drafts is not None
+        for chunk, draft in zip(chunks, self._drafts.propose(chunks), strict=True):
+            self.histories.propose(chunk.sequence.name, draft.tokens)
+            self._proposed[chunk.sequence.name] = draft
 
     def _forward(self, flat: FlatBatch, kv: Attend) -> Tensor:
         if self._graphs is not None:
@@ -173,6 +178,7 @@ class TorchExecutor:
                 plain.append((row, chunk))
             row += chunk.num_drafts + 1
         self._emit_plain(plain, logits)
+        self._announce_drafts(flat.emitting_chunks)
         for members in wide.values():
             members.sort(key=lambda member: member[1].sequence.index)
             rows, chunks = [row for row, _ in members], [chunk for _, chunk in members]
@@ -207,11 +213,23 @@ class TorchExecutor:
             self._choice.note(emission.group, tokens)
 
     def _verify(self, chunk: Chunk, logits: Tensor) -> None:
-        sequence = chunk.sequence
-        drafts = self.histories.tokens[sequence.name][chunk.context - chunk.num_drafts : chunk.context]
-        emitted = confirmed(logits, drafts.tolist(), most=sequence.num_left - 1)
+        assert self._drafts is not None
+        sequence, request = chunk.sequence, chunk.group.request.id
+        first = Place(request, 0, chunk.context - chunk.num_drafts)
+        draft = self._proposed.pop(sequence.name)
+        emitted = verify(self._choice.chooser, logits, draft, first, most=sequence.num_left - 1)
+        emitted = self._choice.up_to_end(emitted)
         self.histories.append(sequence.name, emitted)
-        self._num_confirmed[sequence.request.id] = len(emitted) - 1
+        self._choice.note(chunk.group, emitted[-1:])
+        self._num_confirmed[request] = len(emitted) - 1
+        if not self._drafts.follows_schedule:
+            chunk.group.num_accepted = len(emitted) - 1
+
+    def _announce_drafts(self, chunks: list[Chunk]) -> None:
+        """Tells the scheduler how many drafts there are for the next step of those that have emitted."""
+        for chunk in chunks:
+            if self._drafts is not None and chunk.group.request.width == 1:
+                chunk.group.num_drafts = self._drafts.num_ready(chunk.sequence)
 
     def _check_drafts(self, events: list[Event]) -> None:
         for event in events:

@@ -11,6 +11,7 @@ from typing import Any
 
 from engine.attend import Reading
 from engine.choose import Speech
+from engine.drafting import make_drafter
 from engine.executor import Pool, TorchExecutor
 from engine.graphs import DecodeGraphs
 from engine.histories import Histories
@@ -38,6 +39,8 @@ class Decoding:
     top_p: float | None = None
     length_penalty: float = 1.0
     seed: int = 0
+    draft: str | None = None  # what proposes, with speculation: ngram (if not said), or early-exit
+    draft_layers: int | None = None  # after which early-exit leaves the model (if not said, half of them)
 
     def __post_init__(self) -> None:
         for name in ("max_tokens", "n", "beam"):
@@ -125,8 +128,6 @@ def generate(
             f"allocator {config.allocator}: reserves by the true length of an answer, which nobody knows "
             "while it is written; use paged, max, grow, slab or virtual"
         )
-    if config.speculate:
-        raise InputError(f"--speculate {config.speculate}: drafts come from a trace; generate has none")
     ceilings = [decoding.max_tokens] * len(prompts) if max_tokens is None else max_tokens
     requests = [
         _request(index, ids, ceiling, decoding, model.spec.vocab)
@@ -137,10 +138,28 @@ def generate(
     )
     speech = Speech(decoding.seed, chooser, end_ids, decoding.length_penalty)
     log = ClosingLog()
-    histories = Histories(config.seed, model.spec.vocab)
+    histories = Histories(config.seed, model.spec.vocab, config.speculate)
     reading = Reading(backend, config.window, config.sinks or 0)
+    drafts = make_drafter(
+        decoding.draft,
+        decoding.draft_layers,
+        config,
+        model,
+        pool,
+        histories=histories,
+        chooser=chooser,
+        reading=reading,
+    )
     executor = log.executor = TorchExecutor(
-        model, pool, log, None, histories=histories, choice=speech, reading=reading, graphs=graphs
+        model,
+        pool,
+        log,
+        None,
+        histories=histories,
+        choice=speech,
+        reading=reading,
+        drafts=drafts,
+        graphs=graphs,
     )
     trace = Trace("prompts", tuple(requests))
     started = perf_counter()
@@ -157,7 +176,7 @@ def generate(
 
 def warm_up(config: Config, model: LlamaModel, pool: Pool, backend: str = "auto") -> None:
     """Compiles what a run needs, so that its seconds are its own; leaves the pool as it was."""
-    plain = replace(config, prefix_cache="off", eviction=None)
+    plain = replace(config, prefix_cache="off", eviction=None, speculate=0, accept=None)
     generate([[0, 0]], plain, Decoding(max_tokens=2), model, pool, backend=backend)
 
 

@@ -41,6 +41,10 @@ class Histories:
         name = request.id if request.width == 1 else f"{request.id}/0"
         return self._known.get(name, request.prompt)
 
+    def known(self, name: str) -> int:
+        """Tokens of the sequence's prompt and those that it has emitted."""
+        return self._known[name]
+
     def append(self, name: str, tokens: list[int]) -> None:
         """The sequence emitted these."""
         known = self._known[name]

@@ -13,13 +13,13 @@ from typing import Protocol
 
 import torch
 from torch import Tensor
-from torch.nn.functional import rms_norm, silu
 
 from engine.packed import PackedMatrix, can_pack, project
 from engine.parameters import Layer, WeightSource
 from engine.random_weights import RandomWeights
 from engine.ranks import ALONE, Ranks, cut_for
 from engine.rope import rope_tables, rotate
+from engine.rowwise import rms_norm, swiglu
 from sim.models import ModelSpec
 from sim.parallel import shard
 
@@ -66,9 +66,9 @@ class LlamaModel:
         return self.weights.num_bytes
 
     def pack(self) -> None:
-        """Lays out all matrices for fast products, where this torch can; a second call changes nothing.
+        """Lays out all matrices for fast products, on a CPU in float32; a second call changes nothing.
 
-        They cannot be read any more then. A tied output projection becomes a matrix of its own.
+        Nothing of the plain ones is kept: of a tied model the embedding is read out of the packed lm head.
         """
         if not can_pack(self.dtype, self.device):
             return
@@ -76,22 +76,28 @@ class LlamaModel:
             matrices = {name: getattr(layer, name) for name in ("qkv", "output", "gate_up", "down")}
             packed = {name: PackedMatrix(one) for name, one in matrices.items() if isinstance(one, Tensor)}
             self.layers[index] = replace(layer, **packed)
+        is_tied = self.lm_head is self.embedding
         if isinstance(self.lm_head, Tensor):
             self.lm_head = PackedMatrix(self.lm_head)
-        self.weights = replace(self.weights, lm_head=self.lm_head)
+        if is_tied:
+            self.embedding = self.lm_head
+        self.weights = replace(self.weights, embedding=self.embedding, lm_head=self.lm_head)
 
     @torch.inference_mode()
-    def forward(self, token_ids: Tensor, positions: Tensor, kv: Attend, rows: Tensor) -> Tensor:
+    def forward(
+        self, token_ids: Tensor, positions: Tensor, kv: Attend, rows: Tensor, num_layers: int | None = None
+    ) -> Tensor:
         """Logits [len(rows), vocab] of the tokens at `rows`; `token_ids` and `positions` are int64 [T].
 
-        Only `rows`, the tokens after which something is emitted, go through the lm head.
+        Only `rows`, the tokens after which something is emitted, go through the lm head. With `num_layers`
+        they do so right after that many layers, which makes a small draft of the model itself.
         """
         hidden = self.embedding[token_ids]  # [T, hidden]
         cos, sin = self.cos[positions].unsqueeze(1), self.sin[positions].unsqueeze(1)  # [T, 1, D]
-        for index, layer in enumerate(self.layers):
+        for index, layer in enumerate(self.layers[:num_layers]):
             hidden = hidden + self.ranks.sum(self._attention(index, layer, hidden, cos, sin, kv))
-            gate, up = project(self._norm(hidden, layer.mlp_norm), layer.gate_up).chunk(2, dim=-1)
-            hidden = hidden + self.ranks.sum(project(silu(gate) * up, layer.down))
+            inner = swiglu(project(self._norm(hidden, layer.mlp_norm), layer.gate_up))
+            hidden = hidden + self.ranks.sum(project(inner, layer.down))
         return project(self._norm(hidden[rows], self.final_norm), self.lm_head)
 
     def _attention(
@@ -106,5 +112,4 @@ class LlamaModel:
         return project(attended.reshape(len(hidden), -1), layer.output)
 
     def _norm(self, hidden: Tensor, weight: Tensor) -> Tensor:
-        """`hidden` over its root mean square (Zhang and Sennrich 2019), times `weight`."""
-        return rms_norm(hidden, weight.shape, weight, self.spec.rms_epsilon)
+        return rms_norm(hidden, weight, self.spec.rms_epsilon)

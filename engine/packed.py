@@ -1,27 +1,50 @@
-"""Matrices laid out once for oneDNN, the library of torch's CPU products, instead of at every product.
+"""Matrices laid out once for products with few rows, instead of at every product (`engine.packed_loops`)."""
 
-`linear` gets a row-major matrix and lets oneDNN rearrange it in every call. A decode step multiplies all
-weights with few rows, so it is the rearranging that takes the time: `bench/results/peers.json` has both.
-"""
-
+import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import linear
+from torch.nn.functional import linear, pad
 
-USUAL_ROWS = 32  # what the layout is chosen for; it serves any other count too
+from engine.packed_loops import BLOCK, WIDTH, multiply
+from engine.team import together
+
+PIECE = 1 << 19  # multiplications of one piece of work: about ten microseconds
+ALONE = 1 << 19  # below so many in all, waking another thread takes longer than it saves
 
 
 class PackedMatrix:
-    """A float32 matrix [out, in] on the CPU in oneDNN's own layout. Its elements cannot be read back."""
+    """A float32 matrix [out, in] on the CPU, in panels of WIDTH rows, the last one filled up with zeros."""
 
     def __init__(self, matrix: Tensor) -> None:
         self.shape = matrix.shape
         self.nbytes = matrix.nbytes
-        self._packed = torch.ops.mkldnn._reorder_linear_weight(matrix.contiguous(), USUAL_ROWS)
+        num_out, num_in = matrix.shape
+        filled = pad(matrix, (0, 0, 0, -num_out % WIDTH)) if num_out % WIDTH else matrix
+        turned = filled.view(-1, WIDTH, num_in).transpose(1, 2).contiguous()
+        self._panels = turned.numpy()  # [panels, in, WIDTH]
 
     def __call__(self, x: Tensor, bias: Tensor | None) -> Tensor:
         """`x` [rows, in] times the transposed matrix, plus `bias` [out]: [rows, out]."""
-        return torch.ops.mkldnn._linear_pointwise(x, self._packed, bias, "none", [], "")
+        panels, rows = self._panels, x.contiguous().numpy()
+        out = torch.empty(len(x), len(panels) * WIDTH)
+        counter, result = np.zeros(1, np.int64), out.numpy()
+        of_one_panel = max(1, min(len(x), BLOCK) * self.shape[1] * WIDTH)
+        num_panels = max(1, PIECE // of_one_panel)
+
+        def work() -> None:
+            multiply(rows, panels, result, num_panels, counter)
+
+        if of_one_panel * len(panels) < ALONE:
+            work()
+        else:
+            together(work)
+        product = out[:, : self.shape[0]]
+        return product if bias is None else product.add_(bias)
+
+    def __getitem__(self, index: Tensor) -> Tensor:
+        """Rows [n, in] of the matrix; `index` is int64 [n]."""
+        rows = index.numpy()
+        return torch.from_numpy(self._panels[rows // WIDTH, :, rows % WIDTH])
 
 
 Matrix = Tensor | PackedMatrix
@@ -35,10 +58,5 @@ def project(x: Tensor, matrix: Matrix, bias: Tensor | None = None) -> Tensor:
 
 
 def can_pack(dtype: torch.dtype, device: torch.device) -> bool:
-    """Whether this torch multiplies packed matrices of `dtype` on `device`."""
-    return (
-        device.type == "cpu"
-        and dtype is torch.float32
-        and torch.backends.mkldnn.is_available()
-        and hasattr(torch.ops.mkldnn, "_reorder_linear_weight")
-    )
+    """Whether there are loops for matrices of `dtype` on `device`."""
+    return device.type == "cpu" and dtype is torch.float32

@@ -31,7 +31,7 @@ class Layer:
 class Parameters:
     """All weights of a model. A tied model's `lm_head` is its `embedding`, the same memory."""
 
-    embedding: Tensor  # [vocab, hidden]
+    embedding: Matrix  # [vocab, hidden]
     layers: list[Layer]
     final_norm: Tensor  # [hidden]
     lm_head: Matrix  # [vocab, hidden]

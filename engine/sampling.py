@@ -66,14 +66,25 @@ class Sampling:
 
     def choose(self, logits: Tensor, places: Sequence[Place]) -> list[int]:
         """See `Chooser`."""
-        if not places:
-            return []
-        cumulative = self.probabilities(logits).cumsum(dim=-1)  # by id: near ties change nothing
-        draws = torch.tensor([uniform(self.seed, place) for place in places], dtype=torch.float64)
-        targets = draws.to(logits.device).unsqueeze(1) * cumulative[:, -1:]
+        return self.draw(self.probabilities(logits), places) if places else []
+
+    def draw(self, probabilities: Tensor, places: Sequence[Place], purpose: str = "") -> list[int]:
+        """A token by each row of `probabilities` [n, vocab], which need not sum to 1.
+
+        Draws for another `purpose` at the same place are independent of one another.
+        """
+        cumulative = probabilities.cumsum(dim=-1)  # by id: near ties change nothing
+        numbers = [uniform(self.seed, place, purpose) for place in places]
+        draws = torch.tensor(numbers, dtype=torch.float64, device=cumulative.device)
+        targets = draws.unsqueeze(1) * cumulative[:, -1:]
         # The first token whose cumulative sum exceeds the target: never one of probability 0.
         chosen = torch.searchsorted(cumulative, targets, right=True).squeeze(1)
-        return chosen.clamp(max=logits.shape[1] - 1).tolist()
+        return chosen.clamp(max=cumulative.shape[1] - 1).tolist()
+
+    def distribution(self, logits: Tensor) -> Tensor:
+        """float64 [n, vocab]: `probabilities`, of which each row sums to 1."""
+        weights = self.probabilities(logits)
+        return weights / weights.sum(dim=-1, keepdim=True)
 
     def probabilities(self, logits: Tensor) -> Tensor:
         """float64 [n, vocab]: what is drawn from, 0 for tokens that were cut; rows need not sum to 1."""
@@ -100,7 +111,7 @@ def make_chooser(*, temperature: float, top_k: int | None, top_p: float | None, 
     return Greedy()
 
 
-def uniform(seed: int, place: Place) -> float:
+def uniform(seed: int, place: Place, purpose: str = "") -> float:
     """A number in [0, 1) with 53 random bits, the same on every machine."""
-    text = f"{seed}/{place.sequence}/{place.position}/{place.request}"
+    text = f"{seed}{purpose}/{place.sequence}/{place.position}/{place.request}"
     return (int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big") >> 11) * 2.0**-53

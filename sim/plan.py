@@ -13,7 +13,10 @@ def plan_step(group: SequenceGroup, budget: int, drafts: DraftModel) -> Plan:
     if not drafts.num_drafts or len(plan) != 1 or group.active[0].is_prefilling:
         return plan
     sequence, num_tokens = plan[0]
-    return [(sequence, num_tokens + drafts.propose(sequence, budget))]
+    num_drafts = drafts.propose(sequence, budget)
+    if group.num_drafts is not None:
+        num_drafts = min(num_drafts, group.num_drafts)
+    return [(sequence, num_tokens + num_drafts)]
 
 
 def plan_chunks(group: SequenceGroup, budget: int) -> Plan:

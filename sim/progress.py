@@ -34,9 +34,7 @@ class Progress:
 
     def _store(self, chunk: Chunk) -> None:
         sequence = chunk.sequence
-        accepted = 0
-        if chunk.num_drafts:  # what follows the end token is not accepted, whatever was proposed
-            accepted = min(self.drafts.accept(sequence, chunk.num_drafts), sequence.num_left - 1)
+        accepted = self._accepted(chunk) if chunk.num_drafts else 0
         sequence.stored = chunk.context - chunk.num_drafts + accepted
         sequence.emitted += accepted + chunk.emits
         self._count(chunk, accepted)
@@ -45,6 +43,13 @@ class Progress:
         self._say.progress(chunk, accepted)
         if self._must_settle:
             self._allocator.settle(sequence, chunk.start, was_prefilling=chunk.is_prefill)
+
+    def _accepted(self, chunk: Chunk) -> int:
+        """Drafts that hold: as the model said that verified them, else by the schedule's own chance."""
+        if chunk.group.num_accepted is not None:
+            return chunk.group.num_accepted
+        # What follows the end token is not accepted, whatever was proposed.
+        return min(self.drafts.accept(chunk.sequence, chunk.num_drafts), chunk.sequence.num_left - 1)
 
     def _count(self, chunk: Chunk, accepted: int) -> None:
         work, sequence = self.work, chunk.sequence

@@ -113,6 +113,8 @@ class SequenceGroup:
     # A real model knows better than the trace. Only an executor sets these, in the step that it executes:
     has_ended: bool = False  # an end token is out, before `request.output` of them
     beam_parents: list[int] | None = None  # where each next beam comes from, by the model's own scores
+    num_drafts: int | None = None  # that a draft model has for the next step; None: as many as are asked for
+    num_accepted: int | None = None  # of the step's drafts, by the model that verified them
 
     def __post_init__(self) -> None:
         self.sequences = [Sequence(self.request, index) for index in range(self.request.width)]

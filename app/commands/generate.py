@@ -18,6 +18,8 @@ from engine.graphs import make_graphs
 from engine.setup import make_model, make_pool, pick_device, refuse_backend, refuse_impossible
 from sim import Config, InputError, __version__
 from sim.models import get_model
+from sim.report import speculation
+from sim.work import Work
 
 USUAL_MODEL = "smollm2-135m"
 MOST_USUAL_SLOTS = 8192  # of a pool whose size is not given
@@ -25,6 +27,7 @@ DIALS = (
     "allocator", "placement", "pool_tokens", "pool_blocks", "block_size", "growth", "size_classes",
     "page_size", "max_len", "model", "kv_dtype", "batching", "step_rule", "max_seqs", "max_batch_tokens",
     "chunked_prefill", "watermark", "preempt", "swap_blocks", "victim", "prefix_cache", "eviction",
+    "speculate",
 )  # fmt: skip
 
 
@@ -40,6 +43,8 @@ def decoding_options(command: Any) -> Any:
             click.option("--beam", type=int, help="beam search of so many beams (default 1: none)"),
             click.option("--length-penalty", type=float, help="beams rank by log-prob. / length ** L (1)"),
             click.option("--seed", type=int, help="seed of the draws (default 0)"),
+            click.option("--draft", help="what drafts for --speculate: ngram | early-exit (default ngram)"),
+            click.option("--draft-layers", type=int, help="of early-exit, its first N layers (default half)"),
         )
     ):
         command = option(command)
@@ -140,6 +145,7 @@ def figures(made: Generated) -> dict[str, Any]:
         "peak_slots": run.peak_slots,
         "kv_pool_bytes": config.pool_bytes,
         "kv_peak_bytes": run.peak_slots * config.spec.kv_bytes_per_token(config.kv_dtype),
+        "speculation": speculation(run.work),
     }
 
 
@@ -164,6 +170,18 @@ def show(made: Generated, texts: list[str], text: TextSide, *, quiet: bool) -> N
             f"{run['preemptions']} preemptions",
             err=True,
         )
+        if made.run.config.speculate:
+            click.echo(told(made.run.work), err=True)
+
+
+def told(work: Work) -> str:
+    """What drafts brought, as a sentence."""
+    if not work.drafted:
+        return "no draft was proposed: nothing was said twice"
+    return (
+        f"{work.accepted} of {work.drafted} drafts accepted, {work.accepted / work.drafted:.0%}; "
+        f"{work.tokens_per_decode:.2f} tokens a decode step instead of 1"
+    )
 
 
 def _as_json(answer: Answer, prompt: str, text: TextSide) -> dict[str, Any]:

@@ -115,7 +115,7 @@ def test_drafts_change_the_number_of_steps_and_not_a_token(accept: float) -> Non
 
 def test_a_draft_that_the_model_does_not_say_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """The schedule accepts all of them; whether the model does is found out, not assumed."""
-    monkeypatch.setattr(OracleDrafts, "propose", lambda self, chunk: [0] * chunk.num_drafts)
+    monkeypatch.setattr(OracleDrafts, "draft", lambda self, chunk: [0] * chunk.num_drafts)
     with pytest.raises(EngineFault, match="the model confirms 0 of its drafts, the schedule accepts 2"):
         measure(requests((9, 8)), tiny(**TIGHT, speculate=2, accept=1.0), device="cpu", clock="modelled")
 
