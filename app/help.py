@@ -10,7 +10,7 @@ SECTIONS = {
     ),
     "Model and machine": (
         "model", "kv-dtype", "hardware", "tensor-parallel", "timing", "clock", "backend", "graphs",
-        "device", "seed",
+        "device", "with", "seed",
     ),
     "Who runs when": (
         "preset", "batching", "step-rule", "max-seqs", "max-batch-tokens", "chunked-prefill", "watermark",

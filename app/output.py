@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from app.chrome_trace import ChromeTrace, chrome_trace_of, write_chrome_trace
 from app.files import write_file, write_text
 from app.recording import STANDARD_OUTPUT, AnyRun, Recorder, path_for, servers
-from app.tables import agreement_table, forecast_table, runs_table
+from app.tables import agreement_table, forecast_table, peers_table, runs_table
 from sim import InputError, Run
 from sim.report import report
 from sim.serve import OnProgress, OnStep
@@ -65,6 +65,7 @@ class Output:
         runs: list[AnyRun],
         agreement: list[dict[str, Any]] | None = None,
         forecasts: list[dict[str, Any]] | None = None,
+        peers: list[dict[str, Any]] | None = None,
         *,
         traces: list[ChromeTrace] | None = None,
     ) -> None:
@@ -77,6 +78,8 @@ class Output:
             document["agreement"] = agreement
         if forecasts:
             document["forecast"] = forecasts
+        if peers:
+            document["peers"] = peers
         named = servers(runs)
         self._write_logs(named, traces)
         if self.as_json:
@@ -88,6 +91,8 @@ class Output:
                 console.print(agreement_table(agreement))
             for each in forecasts or ():
                 console.print(forecast_table(each))
+            if peers:
+                console.print(peers_table(document))
         if self.out:
             from app.html_report import write_report  # matplotlib is slow to import: only where it draws
 

@@ -13,10 +13,12 @@ from app.recording import AnyRun
 from engine import EngineFault, MeasuredRun, measure
 from engine.agreement import agreement, disagreement
 from engine.forecast import forecast
-from sim import Config
+from engine.peers import PEERS, serve_with_vllm, vllm_python
+from sim import Config, InputError
 from sim import simulate as simulate_trace
 from sim.alloc import ALLOCATORS
 from sim.choices import TIMINGS
+from sim.errors import unknown_name
 
 # A step of the tiny model is so short, by the roofline, that no two requests of a trace would ever meet.
 DEFAULTS = {**ENGINE_DEFAULTS, "timing": "unit"}
@@ -34,8 +36,13 @@ DEFAULT_ALLOCATORS = ("max", "pow2", "oracle", "paged")
 )
 @config_options(skip=("allocator", "tensor_parallel"))  # the engine runs on one device
 @engine_options
+@click.option(
+    "--with", "peer", default=None, help="serve TRACE with another system as well, on the same weights: vllm"
+)
 @output_options
-def compare(allocators: tuple[str, ...], backend: str, device: str, check: bool, **options: Any) -> int:
+def compare(
+    allocators: tuple[str, ...], backend: str, device: str, peer: str | None, check: bool, **options: Any
+) -> int:
     """Simulate TRACE and execute it with real tensors, on one schedule; exit code 1 when they differ.
 
     The timing model drives the clock of both sides, so that the same requests meet in the same steps; what
@@ -44,7 +51,14 @@ def compare(allocators: tuple[str, ...], backend: str, device: str, check: bool,
 
     With --timing FILE the trace is executed once more, with the clock in charge, and the simulation's
     throughput and latencies are held against that run's.
+
+    With --with vllm, vLLM serves the trace too, on the same weights and slots, beside allocator paged: its
+    occupancy is read from its own block pool. PAGELAB_VLLM_PYTHON names the Python that has it.
     """
+    if peer is not None:
+        if peer not in PEERS:
+            raise unknown_name("peer", peer, PEERS)
+        vllm_python()  # refuses before anything is run
     output = Output.take(options)
     trace = take_trace(options)
     configs = make_configs(allocators or DEFAULT_ALLOCATORS, options, **DEFAULTS)
@@ -86,7 +100,14 @@ def compare(allocators: tuple[str, ...], backend: str, device: str, check: bool,
                         trace, config, backend=backend, device=device, on_step=each_step(on_progress)
                     )
                 forecasts.append(forecast(simulated, measured, free))
-    output.write(runs, verdicts, forecasts)
+    peers = [
+        serve_with_vllm(trace, run.config, run).report()
+        for run in runs
+        if peer and isinstance(run, MeasuredRun) and run.config.allocator == "paged"
+    ]
+    if peer and not peers:
+        raise InputError("--with vllm: it is held against --allocator paged; add that")
+    output.write(runs, verdicts, forecasts, peers)
     agree = all(row["first_difference"] is None for row in verdicts)
     return 0 if agree else 1
 

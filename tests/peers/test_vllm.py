@@ -48,7 +48,10 @@ def scenario(seed: int) -> dict[str, Any]:
     rows = []
     for number in range(random.randint(8, 30)):
         prompt = list(random.choice(shared)[: random.randrange(longest // 2)])
-        prompt += [random.randrange(1000) for _ in range(random.randint(1, longest // 2))]
+        if random.random() < 0.3 and len(prompt) >= block_size:  # whole blocks, all of which others may have
+            prompt = prompt[: len(prompt) // block_size * block_size]
+        else:
+            prompt += [random.randrange(1000) for _ in range(random.randint(1, longest // 2))]
         output = random.randint(1, longest // 2)
         rows.append((f"r{number}", prompt, output, random.randrange(60)))
     return {
