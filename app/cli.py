@@ -17,6 +17,8 @@ COMMANDS = {
     "simulate": ("app.commands.simulate", "simulate"),
     "measure": ("app.commands.measure", "measure"),
     "compare": ("app.commands.compare", "compare"),
+    "sweep": ("app.commands.sweep", "sweep"),
+    "capacity": ("app.commands.capacity", "capacity"),
     "trace": ("app.commands.trace", "trace"),
     "generate": ("app.commands.generate", "generate_command"),
     "model": ("app.commands.model", "model"),
@@ -24,6 +26,7 @@ COMMANDS = {
     "claims": ("app.commands.claims", "claims"),
     "paper": ("app.commands.paper", "paper"),
     "lessons": ("app.commands.lessons", "lessons"),
+    "replay": ("app.commands.replay", "replay"),
     "quiz": ("app.commands.quiz", "quiz"),
     "class": ("app.commands.classroom", "classroom"),
     "bench": ("app.commands.bench", "bench"),
@@ -67,8 +70,8 @@ def run(arguments: list[str] | None = None) -> int:
         return _refuse(str(error))
     except click.ClickException as error:
         return _refuse(error.format_message())
-    except click.exceptions.Abort:
-        return _refuse("interrupted", code=130)
+    except click.exceptions.Abort as abort:
+        return _refuse(str(abort) or "interrupted", code=130)
     except AssertionError as error:
         return _refuse(f"a fault of ours, please report it: {error}", code=1)
     except BrokenPipeError:

@@ -3,7 +3,9 @@
 import click
 
 SECTIONS = {
-    "The trace": ("format", "rate", "spread", "first", "rate-scale", "max-total", "between"),
+    "The trace": (
+        "format", "rate", "spread", "first", "rate-scale", "max-total", "between", "stream", "requests",
+    ),
     "The pool, and who holds what of it": (
         "allocator", "pool-tokens", "pool-blocks", "memory", "block-size", "max-len", "placement", "growth",
         "size-classes", "large-block-size", "page-size", "compaction", "table",
@@ -19,6 +21,10 @@ SECTIONS = {
     "What is shared, forgotten or guessed": (
         "prefix-cache", "eviction", "window", "sinks", "keep-recent", "keep-heavy", "speculate", "accept",
     ),
+    "What is swept, and who does the work": (
+        "plan", "processes", "workers", "scheduler", "memory-limit", "retry",
+    ),
+    "What must be met, and what it costs": ("target", "price-per-hour", "power"),
     "Several servers": ("replicas", "router", "borrow"),
     "What is written": (
         "json", "events", "series", "chrome-trace", "out", "quiet", "check", "step-by-step", "help",

@@ -14,6 +14,7 @@ from app.files import write_file, write_text
 from app.payload import replay_payload
 from app.player import embed_html
 from app.plots import as_png, as_svg, ledger_bars, ledger_timelines
+from app.recording import path_for, write_events
 from sim import InputError, Run
 from sim.ledger import CLASSES
 
@@ -28,14 +29,20 @@ MEANINGS = {
 }
 
 
-def write_report(folder: Path, document: dict[str, Any], runs: list[Run]) -> Path:
-    """Writes report.html, report.json and ledger.png into `folder`; returns the page's path."""
+def write_report(folder: Path, document: dict[str, Any], named: list[tuple[str, Run]]) -> Path:
+    """Writes report.html, report.json, ledger.png and the event logs that were kept into `folder`; returns
+    the page's path. `named` are the runs with names that tell them apart."""
+    runs = [run for _, run in named]
     bars = ledger_bars(document)
     page = render(document, as_svg(bars), as_svg(ledger_timelines(runs)), player(runs))
     write_file(
         folder / "report.json", lambda out: _write(out, orjson.dumps(document, option=orjson.OPT_INDENT_2))
     )
     write_file(folder / "ledger.png", lambda out: _write(out, as_png(bars)))
+    for name, run in named:
+        if run.events:
+            path = path_for(folder / "events.jsonl", name, [one for one, _ in named])
+            write_file(path, lambda out, run=run: write_events(run, out))
     write_text(folder / "report.html", page)
     return folder / "report.html"
 

@@ -13,32 +13,43 @@ from sim.errors import unknown_name
 from sim.fleet import Fleet
 from sim.presets import PRESETS
 from sim.scopes import applies
+from sim.trace import TraceChoice
 
 Command = Callable[..., Any]
 
 
 def config_options(
-    *, only: Iterable[str] | None = None, skip: Iterable[str] = (), of: type[Any] = Config
+    *,
+    only: Iterable[str] | None = None,
+    skip: Iterable[str] = (),
+    of: type[Any] = Config,
+    repeatable: bool = False,
 ) -> Callable[[Command], Command]:
-    """Adds an option for each field of `Config` (or `of`); one that is not given is passed as None."""
+    """Adds an option for each field of `Config` (or `of`); one that is not given is passed as None.
+
+    With `repeatable` all but flags may be given several times, and are passed as a tuple.
+    """
 
     def decorate(command: Command) -> Command:
         hints = typing.get_type_hints(of)
         chosen = [f for f in fields(of) if (only is None or f.name in only) and f.name not in skip]
         for item in reversed(chosen):
-            command = _option(item, hints[item.name])(command)
+            command = _option(item, hints[item.name], repeatable=repeatable)(command)
         return command
 
     return decorate
 
 
-def _option(item: Field[Any], hint: Any) -> Callable[[Command], Command]:
+def _option(item: Field[Any], hint: Any, *, repeatable: bool) -> Callable[[Command], Command]:
     flag = "--" + item.name.replace("_", "-")
     help_text = describe(item)
     if hint is bool:
         return click.option(flag, item.name, is_flag=True, default=None, help=help_text)
     kind = next(kind for kind in (typing.get_args(hint) or (hint,)) if kind is not types.NoneType)
-    return click.option(flag, item.name, type=kind, default=None, help=help_text)
+    more: dict[str, Any] = {"multiple": True} if repeatable else {"default": None}
+    if typing.get_origin(kind) is tuple:
+        kind, more = typing.get_args(kind), {**more, "metavar": "T0 T1"}
+    return click.option(flag, item.name, type=kind, help=help_text, **more)
 
 
 def describe(item: Field[Any]) -> str:
@@ -93,37 +104,8 @@ def take_fleet(options: dict[str, Any]) -> Fleet | None:
 
 def trace_options(command: Command) -> Command:
     """Adds TRACE and the options that cut or scale it."""
-    decorators = [
-        click.argument("trace_name", metavar="TRACE"),
-        click.option(
-            "--format",
-            "trace_format",
-            default=None,
-            help="format of TRACE, where it is not told by its content",
-        ),
-        click.option(
-            "--rate", type=float, default=None, help="requests/s, for a TRACE that has lengths only"
-        ),
-        click.option(
-            "--spread", type=float, default=None, help="spread arrivals that come in lumps over S seconds"
-        ),
-        click.option("--first", type=int, default=None, help="only the first N requests"),
-        click.option("--rate-scale", type=float, default=None, help="arrivals come X times as fast"),
-        click.option(
-            "--max-total", type=int, default=None, help="drop requests of more than N prompt + output tokens"
-        ),
-        click.option(
-            "--between",
-            nargs=2,
-            type=float,
-            default=None,
-            metavar="T0 T1",
-            help="only arrivals in [T0, T1) s",
-        ),
-    ]
-    for decorator in reversed(decorators):
-        command = decorator(command)
-    return command
+    command = config_options(of=TraceChoice, skip=("trace",))(command)
+    return click.argument("trace", metavar="TRACE")(command)
 
 
 def output_options(command: Command) -> Command:
@@ -159,28 +141,13 @@ def output_options(command: Command) -> Command:
 
 
 def take_trace(options: dict[str, Any]) -> Trace:
-    """Removes from `options` what `trace_options` added and returns the trace they ask for.
+    """Removes from `options` what `trace_options` added and returns the trace they ask for."""
+    return take_choice(options).read(options.get("seed") or 0)
 
-    The rate is scaled first, then long requests and other times are dropped; `--first` counts what is left.
-    """
-    trace = Trace.read(
-        options.pop("trace_name"),
-        format=options.pop("trace_format"),
-        rate=options.pop("rate"),
-        spread_s=options.pop("spread"),
-        seed=options.get("seed") or 0,
-    )
-    rate_scale, max_total = options.pop("rate_scale"), options.pop("max_total")
-    between, first = options.pop("between"), options.pop("first")
-    if rate_scale is not None:
-        trace = trace.scale_rate(rate_scale)
-    if max_total is not None:
-        trace = trace.max_total(max_total)
-    if between is not None:
-        trace = trace.between(*between)
-    if first is not None:
-        trace = trace.first(first)
-    return trace
+
+def take_choice(options: dict[str, Any]) -> TraceChoice:
+    """Removes from `options` what `trace_options` added: which trace, and what is cut from it."""
+    return TraceChoice(**{item.name: options.pop(item.name) for item in fields(TraceChoice)})
 
 
 def make_config(given: dict[str, Any], **defaults: Any) -> Config:

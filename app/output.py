@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import click
 import orjson
@@ -15,12 +15,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from app.chrome_trace import ChromeTrace, chrome_trace_of, write_chrome_trace
 from app.files import write_file, write_text
-from app.recording import STANDARD_OUTPUT, AnyRun, Recorder, path_for, servers
-from app.tables import agreement_table, forecast_table, peers_table, runs_table
+            if "peers" in document:
+                console.print(peers_table(document))
 from sim import InputError, Run
 from sim.report import report
 from sim.serve import OnProgress, OnStep
-from sim.stream import json_line
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,15 +81,27 @@ class Output:
             document["peers"] = peers
         named = servers(runs)
         self._write_logs(named, traces)
+        self.show(document)
+        if self.out:
+            from app.html_report import write_report  # matplotlib is slow to import: only where it draws
+
+            path = write_report(self.out, document, named)
+            to_stderr = self.as_json or self.events == STANDARD_OUTPUT
+            click.echo(f"plot:   {path.with_name('ledger.png')}", err=to_stderr)
+            click.echo(f"report: {path}", err=to_stderr)
+
+    def show(self, document: dict[str, Any]) -> None:
+        """The report on standard output, as it was asked for."""
         if self.as_json:
             click.echo(orjson.dumps(document, option=orjson.OPT_INDENT_2))
         elif not self.quiet and self.events != STANDARD_OUTPUT:
             console = Console(width=None if sys.stdout.isatty() else 120)
             console.print(runs_table(document))
-            if agreement is not None:
-                console.print(agreement_table(agreement))
-            for each in forecasts or ():
+            if "agreement" in document:
+                console.print(agreement_table(document["agreement"]))
+            for each in document.get("forecast", ()):
                 console.print(forecast_table(each))
+<<<<<<< HEAD
             if peers:
                 console.print(peers_table(document))
         if self.out:
@@ -100,6 +111,8 @@ class Output:
             to_stderr = self.as_json or self.events == STANDARD_OUTPUT
             click.echo(f"plot:   {path.with_name('ledger.png')}", err=to_stderr)
             click.echo(f"report: {path}", err=to_stderr)
+=======
+>>>>>>> main
 
     def _write_logs(self, named: list[tuple[str, Run]], traces: list[ChromeTrace] | None) -> None:
         names = [name for name, _ in named]
@@ -117,12 +130,6 @@ class Output:
             write_file(self.chrome_trace, lambda out: write_chrome_trace(traces, out))
 
 
-def write_events(run: Run, out: BinaryIO) -> None:
-    """The event log as JSON Lines, in order."""
-    for event in run.events:
-        out.write(json_line(event))
-
-
 def _series_csv(run: Run) -> str:
     text = StringIO()
     run.series.write_csv(text)
@@ -130,8 +137,11 @@ def _series_csv(run: Run) -> str:
 
 
 @contextmanager
-def progress(what: str, num_requests: int, *, shown: bool) -> Generator[OnProgress | None]:
-    """A progress bar over requests on standard error; yields what moves it: how many have ended."""
+def progress(what: str, num_requests: int | None, *, shown: bool) -> Generator[OnProgress | None]:
+    """Progress over requests on standard error, whose number may be unknown; yields what moves it.
+
+    A bar; where that is no terminal, a line now and then, and the bar as it stands in the end.
+    """
     if not shown:
         yield None
         return
@@ -139,7 +149,11 @@ def progress(what: str, num_requests: int, *, shown: bool) -> Generator[OnProgre
     bar = Progress(*columns, console=Console(stderr=True))
     task = bar.add_task(what, total=num_requests)
 
+    lines = None if sys.stderr.isatty() else Lines(what, num_requests)
+
     def on_progress(num_ended: int) -> None:
+        if lines:
+            lines.reach(num_ended)
         bar.start()  # with the first news: what is refused before it leaves one line and no bar
         bar.update(task, completed=num_ended)
 

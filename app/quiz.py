@@ -1,42 +1,56 @@
-"""Questions about a small run: what happens next, and how much. A seed makes the same sheet everywhere.
+"""Questions about a run: what happens next, where, and how much. A seed draws the same ones everywhere.
 
 The run is stopped before an event; the question gives what is known then, and the answer is what the run did.
+The printed sheet (`pagelab quiz`) and the player (`app.payload`) both ask what is made here.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from random import Random
 
+from app.recorded import Recording, recording_of
+from app.topics import TOPICS, WASTE, Stop, situation, waste
 from sim import Config, Request, Run, Trace, simulate
-from sim.events import Event, Kind
+from sim.events import Kind
 from sim.state import State
 
 BLOCK, NUM_BLOCKS = 4, 12
 NUM_REQUESTS = 7
+COUNT = 6  # questions of a sheet: one of each kind
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """`answer` is short enough to be compared; `why` is the run's own sentence."""
+    """`event` is the place in the log of what is asked about: the run is stopped before it, and for `waste`
+    after it. A number within `tolerance` of `answer` is right; where there are `choices`, one of them is.
+    `why` is the run's own sentence."""
 
     step: int
-    text: str
+    kind: str
+    event: int
+    situation: str
+    ask: str
     answer: str
     why: str
+    choices: tuple[str, ...] = ()
+    tolerance: float = 0.0
+
+    @property
+    def text(self) -> str:
+        """The question as a sheet prints it."""
+        return f"{self.situation} {self.ask}"
 
 
-def sheet(seed: int, count: int = 5) -> list[Question]:
-    """`count` questions in the order of the run, of as many kinds as it has."""
+def sheet(seed: int, count: int = COUNT) -> list[Question]:
+    """The questions of `pagelab quiz --seed`, in the order of the run."""
+    return sheet_and_run(seed, count)[0]
+
+
+def sheet_and_run(seed: int, count: int = COUNT) -> tuple[list[Question], Recording]:
+    """The sheet, and the small run that it is about."""
     random = Random(seed)
-    by_kind: dict[str, list[Question]] = {}
-    for kind, question in questions(small_run(random)):
-        by_kind.setdefault(kind, []).append(question)
-    chosen: list[Question] = []
-    while len(chosen) < count and any(by_kind.values()):
-        for rest in by_kind.values():
-            if rest and len(chosen) < count:
-                chosen.append(rest.pop(random.randrange(len(rest))))
-    return sorted(chosen, key=lambda question: question.step)
+    run = recording_of(small_run(random))
+    return draw(run, random, count), run
 
 
 def small_run(random: Random) -> Run:
@@ -57,86 +71,53 @@ def small_run(random: Random) -> Run:
     return simulate(Trace("quiz", tuple(sorted(rows, key=lambda row: row.arrival_s))), config)
 
 
-def questions(run: Run) -> Iterator[tuple[str, Question]]:
-    """All that can be asked of the run, with the kind of each question."""
+def draw(run: Recording, random: Random, count: int) -> list[Question]:
+    """`count` questions about `run` in its order, of as many kinds as it has; fewer where it has fewer."""
+    by_kind: dict[str, list[int]] = {}
+    for event, kind in candidates(run):
+        by_kind.setdefault(kind, []).append(event)
+    chosen: list[tuple[int, str]] = []
+    while len(chosen) < count and any(by_kind.values()):
+        for kind, rest in by_kind.items():
+            if rest and len(chosen) < count:
+                chosen.append((rest.pop(random.randrange(len(rest))), kind))
+    return list(_ask(run, sorted(chosen)))
+
+
+def questions(run: Recording) -> Iterator[Question]:
+    """All that can be asked of the run."""
+    return _ask(run, candidates(run))
+
+
+def candidates(run: Recording) -> Iterator[tuple[int, str]]:
+    """(place in the log, kind of question) of all that can be asked, in order."""
     state = State()
-    for event in run.events:
-        ask = ASKED.get(event.kind)
-        if ask and (found := ask(state, event)):
-            text, answer = found
-            yield str(event.kind), Question(event.step, f"{situation(state)} {text}", answer, event.why)
-        state.apply(event)
+    for place, event in enumerate(run.events):
         if event.kind is Kind.STEP:
-            yield "waste", waste(state, event)
+            yield place, WASTE
+        elif (topic := TOPICS.get(event.kind)) and topic.can_ask(Stop(run, state, event)):
+            yield place, topic.kind
+        state.apply(event)
 
 
-def free_blocks(state: State) -> int:
-    """Blocks that stand in no table."""
-    return NUM_BLOCKS - len(state.ref_counts())
-
-
-def situation(state: State) -> str:
-    """What can be seen before the event."""
-    tables = (
-        "; ".join(f"{name} holds {table}" for name, table in state.block_tables.items())
-        or "nobody holds a block"
-    )
-    return f"{tables}; {free_blocks(state)} of {NUM_BLOCKS} blocks free."
-
-
-def grows(state: State, event: Event) -> tuple[str, str] | None:
-    """A running sequence whose last block is full."""
-    name = event.request or ""
-    if name not in state.block_tables:
-        return None
-    left = free_blocks(state) - len(event.changes["blocks"])
-    stored = state.stored[name]
-    text = (
-        f"{name} has {stored} tokens stored and needs room for one more. How many blocks are free after that?"
-    )
-    return text, str(left)
-
-
-def admitted(state: State, event: Event) -> tuple[str, str] | None:
-    """A waiting request gets in: its blocks are in the table already."""
-    name = event.request or ""
-    held = len(state.block_tables.get(name, ()))
-    text = f"{name} was just admitted with {event.changes['tokens']} tokens. In how many blocks do they lie?"
-    return text, str(held)
-
-
-def preempted(state: State, event: Event) -> tuple[str, str] | None:
-    """Somebody has to give up all its memory."""
-    running = ", ".join(f"{name} (arrival {state.order[name] + 1})" for name in state.running)
-    needy = event.why.split(" needs ")[0]
-    text = f"{needy} needs a block. Running, in order of arrival: {running}. Who is preempted?"
-    return text, event.request or ""
-
-
-def released(state: State, event: Event) -> tuple[str, str] | None:
-    """A request leaves, or is preempted."""
-    name = event.request or ""
-    after = free_blocks(state) + len(event.changes["blocks"])
-    return f"{name} gives up its memory. How many blocks are free after that?", str(after)
-
-
-def waste(state: State, event: Event) -> Question:
-    """The share of held slots without live tokens."""
-    ledger = event.changes["ledger"]
-    held = ledger["pool"] - ledger["free"] - ledger["external"]
-    percent = 100 * (1 - ledger["live"] / held) if held else 0.0
-    stored = ", ".join(
-        f"{name} {count}" for name, count in state.stored.items() if name in state.block_tables
-    )
-    text = f"{situation(state)} Tokens stored: {stored}. How much of what is held is wasted, in %?"
-    return Question(
-        event.step, text, f"{percent:.1f}", f"{held - ledger['live']} of {held} slots held are not live"
-    )
-
-
-ASKED: dict[Kind, Callable[[State, Event], tuple[str, str] | None]] = {
-    Kind.ALLOC: grows,
-    Kind.ADMIT: admitted,
-    Kind.PREEMPT: preempted,
-    Kind.FREE: released,
-}
+def _ask(run: Recording, chosen: Iterable[tuple[int, str]]) -> Iterator[Question]:
+    """The run goes on from one of `chosen` to the next, and stops at each."""
+    state, reached = State(), 0
+    for place, kind in chosen:
+        until = place + (kind == WASTE)
+        for event in run.events[reached:until]:
+            state.apply(event)
+        reached = until
+        stop = Stop(run, state, run.events[place])
+        asked = waste(stop) if kind == WASTE else TOPICS[stop.event.kind].ask(stop)
+        yield Question(
+            stop.event.step,
+            kind,
+            place,
+            situation(stop, tells_stored=kind == WASTE),
+            asked.ask,
+            asked.answer,
+            asked.why or stop.event.why,
+            asked.choices,
+            asked.tolerance,
+        )

@@ -4,12 +4,14 @@ import sys
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from app.chrome_trace import ChromeTrace
+from app.recorded import Recording
 from sim import InputError, Run
 from sim.events import NullLog, Sink, Tee
 from sim.fleet import FleetRun
-from sim.stream import StreamLog, stream_to
+from sim.stream import StreamLog, json_line, stream_to
 
 STANDARD_OUTPUT = Path("-")
 AnyRun = Run | FleetRun
@@ -85,3 +87,9 @@ def servers(runs: Iterable[AnyRun]) -> list[tuple[str, Run]]:
         of_run = run.runs if isinstance(run, FleetRun) else [run]
         named += zip(server_names(allocator, len(of_run)), of_run, strict=True)
     return named
+
+
+def write_events(run: Run | Recording, out: BinaryIO) -> None:
+    """A log that was kept, as JSON Lines, in order."""
+    for event in run.events:
+        out.write(json_line(event))

@@ -13,7 +13,14 @@ import triton
 from triton.backends.compiler import GPUTarget
 from triton.runtime.jit import JITFunction
 
-from engine.attention import triton_backend, triton_copy, triton_device, triton_swap, triton_write
+from engine.attention import (
+    triton_backend,
+    triton_copy,
+    triton_device,
+    triton_quantize,
+    triton_swap,
+    triton_write,
+)
 
 TARGETS = {
     "sm_80": GPUTarget("cuda", 80, 32),
@@ -51,7 +58,7 @@ def pretend(name: str) -> Iterator[list[Any]]:
         compiled.append((kernel.__name__, built))
         return built
 
-    modules = (triton_backend, triton_copy, triton_swap, triton_write)
+    modules = (triton_backend, triton_copy, triton_quantize, triton_swap, triton_write)
     check = triton_device.check_device
     triton.runtime.driver.set_active(PretendDriver(name))
     forget()

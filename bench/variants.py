@@ -42,7 +42,7 @@ class Variant(NamedTuple):
 
 def variants() -> Iterator[Variant]:
     """All that ship."""
-    for operation, table in (("decode", DECODE), ("prefill", PREFILL)):
+    for operation, table in (("decode", DECODE), ("short", DECODE), ("prefill", PREFILL)):
         for factor_bytes, head_dim in table:
             yield from attention_variants(operation, factor_bytes, head_dim)
     yield from write_variants()
@@ -57,21 +57,32 @@ def attention_variants(operation: str, factor_bytes: int, head_dim: int) -> Iter
     """One entry of the table with its dtypes and features; more of both at 128, the usual head_dim."""
     make = partial(attention, operation)
     dtypes = (torch.float32,) if factor_bytes == 4 else (torch.bfloat16, torch.float16)
-    for dtype in dtypes:
+    is_usual, is_short = head_dim == 128, operation == "short"  # which is decode with another tile
+    for dtype in dtypes[:1] if is_short else dtypes:
         yield make(dtype, dtype, head_dim)
-    yield make(dtypes[0], dtypes[0], head_dim, features=True)
-    yield make(dtypes[0], dtypes[0], head_dim, paged=False)
-    codes = CODES if head_dim == 128 else CODES[:2] if factor_bytes == 2 else ()
-    for code in codes:
+    if is_usual or not is_short:
+        yield make(dtypes[0], dtypes[0], head_dim, features=True)
+        yield make(dtypes[0], dtypes[0], head_dim, paged=False)
+    for code in CODES if is_usual and not is_short else ():
         yield make(dtypes[0], code, head_dim)
-    if head_dim == 128 and factor_bytes == 2:
-        yield make(torch.float16, torch.int8, head_dim)
-        for odd in (80, 96):
-            yield make(torch.float16, torch.float16, odd)
-        for group in (1, 7, 24, 64):
-            yield make(torch.bfloat16, torch.bfloat16, head_dim, group=group)
-        for block_size in (1, 48):
-            yield make(torch.bfloat16, torch.bfloat16, head_dim, block_size=block_size)
+    if is_usual or (factor_bytes == 2 and not is_short):
+        for code in CODES[:2]:
+            yield make(dtypes[0], code, head_dim, token_scales=True)
+    if is_usual and factor_bytes == 2:
+        yield from unusual(make, is_short=is_short)
+
+
+def unusual(make: Callable[..., Variant], *, is_short: bool) -> Iterator[Variant]:
+    """What differs from a group of 4, blocks of 16 and a head of 128 in one thing."""
+    half, brain = torch.float16, torch.bfloat16
+    yield make(brain, brain, 128, drops=True)
+    yield make(half, torch.int8, 128, token_scales=is_short)
+    for odd in () if is_short else (80, 96):
+        yield make(half, half, odd)
+    for group in (1, 24) if is_short else (1, 7, 24, 64):
+        yield make(brain, brain, 128, group=group)
+    for block_size in () if is_short else (1, 48):
+        yield make(brain, brain, 128, block_size=block_size)
 
 
 def attention(
@@ -84,14 +95,17 @@ def attention(
     block_size: int = 16,
     paged: bool = True,
     features: bool = False,
+    token_scales: bool = False,
+    drops: bool = False,
 ) -> Variant:
     """One variant, with a context of several chunks."""
     words = [operation, NAMES[dtype], str(head_dim)]
     words += [f"cache {NAMES[cache_dtype]}"] * (cache_dtype != dtype) + [f"group {group}"] * (group != 4)
     words += [f"blocks of {block_size}"] * (block_size != 16)
     words += ["contiguous"] * (not paged) + ["all features"] * features
+    words += ["scales of tokens"] * token_scales + ["dropped tokens"] * drops
     options: dict[str, Any] = {"backend": "triton"}
-    if cache_dtype in CODES or features:
+    if (cache_dtype in CODES and not token_scales) or features:
         options |= {"k_scale": 0.5, "v_scale": 0.5}
     if features:
         options |= {
@@ -103,24 +117,26 @@ def attention(
 
     def call() -> Any:
         num_tokens = 4096
-        slots = torch.zeros(1, NUM_KV_HEADS, head_dim).to(cache_dtype).expand(num_tokens, -1, -1)
-        slots = (
-            slots
-            if cache_dtype.itemsize > 8
-            else torch.empty(num_tokens, NUM_KV_HEADS, head_dim).to(cache_dtype)
-        )
+        slots = torch.empty(num_tokens, NUM_KV_HEADS, head_dim).to(cache_dtype)
+        scales = slots[..., 0].float()
         query = torch.zeros(1, NUM_KV_HEADS * group, head_dim, dtype=dtype)
         lens, starts = torch.ones(1, dtype=torch.int32), torch.tensor([0, 1], dtype=torch.int32)
         if paged:
             num_blocks = num_tokens // block_size
-            cache = slots[: num_blocks * block_size].unflatten(0, (num_blocks, block_size))
+            in_blocks = (slice(num_blocks * block_size), (num_blocks, block_size))
+            cache, scales = (part[in_blocks[0]].unflatten(0, in_blocks[1]) for part in (slots, scales))
             place = torch.zeros(1, num_blocks, dtype=torch.int32)
         else:
             cache, place = slots, torch.zeros(1, dtype=torch.int64)
+        if token_scales:
+            options.update(key_scales=scales, value_scales=scales)
+        if drops:
+            options["seen_until"] = torch.ones(1, num_tokens, dtype=torch.int32)
         functions = (paged_attention, paged_prefill) if paged else (contiguous_attention, contiguous_prefill)
         if operation == "decode":
             return functions[0](query, cache, cache, place, lens, **options)
-        return functions[1](query, cache, cache, place, lens, starts, **options)
+        most = 8 if operation == "short" else None
+        return functions[1](query, cache, cache, place, lens, starts, **options, max_query_len=most)
 
     return Variant(", ".join(words), call)
 
@@ -137,3 +153,8 @@ def write_variants() -> Iterator[Variant]:
         options = {"k_scale": 0.5, "v_scale": 0.5} if cache_dtype in CODES else {}
         call = partial(write_kv, new, new, cache, cache, torch.zeros(1).long(), **options, backend="triton")
         yield Variant(f"write, {NAMES[dtype]} to {NAMES[cache_dtype]}, {heads} x {head_dim}", call)
+    for dtype, code, head_dim in ((dtype, code, 128) for dtype in FLOATS for code in CODES[:2]):
+        new, codes = torch.zeros(1, 8, head_dim, dtype=dtype), torch.zeros(2, 16, 8, head_dim).to(code)
+        options = dict.fromkeys(("key_scales", "value_scales"), torch.zeros(2, 16, 8))
+        call = partial(write_kv, new, new, codes, codes, torch.zeros(1).long(), **options, backend="triton")
+        yield Variant(f"write, {NAMES[dtype]} to {NAMES[code]}, 8 x {head_dim}, scales of tokens", call)

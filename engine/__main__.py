@@ -13,6 +13,7 @@ from typing import Any
 from engine.checkpoint import TextSide, text_side
 from engine.checkpoint.named import model_path
 from engine.generate import Decoding, Generated, generate, warm_up
+from engine.graphs import make_graphs
 from engine.parallel import all_agree, joined
 from engine.ranks import Ranks
 from engine.setup import make_model, make_pool, pick_device, refuse_impossible
@@ -39,7 +40,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--ids", action="append", default=[], help="a prompt as token ids, such as 5,60,3")
     made.add_argument("--model", default="smollm2-135m", help="name, folder or .gguf file")
     made.add_argument("--device", default="auto", help="auto | cpu | cuda")
-    for name, default in (("allocator", "paged"), ("kv-dtype", "fp32")):
+    for name, default in (("allocator", "paged"), ("kv-dtype", "fp32"), ("graphs", "auto")):
         made.add_argument(f"--{name}", default=default)
     for name, default in (("pool-tokens", 4096), ("block-size", 16), ("max-tokens", 32), ("seed", 0)):
         made.add_argument(f"--{name}", type=int, default=default)
@@ -74,13 +75,15 @@ def speak(options: argparse.Namespace, device: Any, ranks: Ranks) -> int:
         seed=options.seed,
     )
     model, pool = make_model(config, device, ranks), make_pool(config, device)
+    graphs = make_graphs(options.graphs, model, "auto")
     warm_up(config, model, pool)
     ends = text.end_ids if text else frozenset[int]()
-    made = generate(prompts, config, decoding, model, pool, end_ids=ends)
+    made = generate(prompts, config, decoding, model, pool, end_ids=ends, graphs=graphs)
     agree = all_agree(ranks, repr([answer.said for answer in made.answers]))
     if ranks.rank == 0:
         facts: dict[str, Any] = {"ranks": ranks.size, "ranks_agree": agree}
         facts["weights_bytes_per_rank"] = model.num_weight_bytes
+        facts["graphs"] = graphs.num_recorded if graphs else None
         print(
             json.dumps({**facts, "kv_pool_bytes_per_rank": pool.num_bytes, **as_json(made, text)}, indent=2)
         )

@@ -1,6 +1,6 @@
 """The contiguous KV arena: one range of slots per sequence, as servers reserved it before paging.
 
-    storage [num_layers, 2, num_slots, HKV, D]      D + 4 where quantized, see engine.quantized
+    storage [num_layers, 2, num_slots, HKV, D]; codes have scales [num_layers, 2, num_slots, HKV] beside them
     ranges  int64 [max_rows, 3]: start, end of what was asked for, end of what is held
 
 Rows of `ranges` that belong to nobody are EMPTY. Ranges may grow in place, move (with `grow` and `slab`,
@@ -10,13 +10,13 @@ or when the pool is compacted), and be copied from one sequence of a request to 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from engine.attend import ContiguousAttend, Reading
+from engine.attention.kv import Stored
 from engine.flat import FlatBatch
 from engine.holdings import Holdings
-from engine.quantized import WideContiguousAttend, vector_bytes
-from engine.sentinel import bits_of, fill, new_pool, scan_vectors
+from engine.quantized import layers_of, new_slots
+from engine.sentinel import bits_of, fill, scan_parts
 from engine.snapshot import EMPTY, RangeRows
 from sim.events import Event
 from sim.models import ModelSpec
@@ -37,12 +37,13 @@ class ContiguousArena:
         fills_rounding: bool = False,
     ) -> None:
         """`fills_rounding`: a sequence goes on into what its placement rounded up (`grow`, `slab`)."""
-        vector = vector_bytes(spec.head_dim, dtype)
-        shape = (spec.num_layers, 2, num_slots, spec.num_kv_heads, vector)
+        shape = (spec.num_layers, 2, num_slots, spec.num_kv_heads, spec.head_dim)
         self.num_slots = num_slots
         self.dtype = dtype
         self.device = device
-        self.storage = new_pool(shape, dtype, device)
+        self._parts = new_slots(shape, dtype, device)
+        self.storage = self._parts[0]
+        self._layers = layers_of(self._parts, layer_dim=0)
         self.ranges = torch.full((max_rows, 3), EMPTY, dtype=torch.int64, device=device)
         self.rows: dict[str, int] = {}
         self._starts: dict[str, int] = {}
@@ -53,15 +54,11 @@ class ContiguousArena:
     @property
     def num_bytes(self) -> int:
         """Bytes of all slots on the device."""
-        return self.storage.nbytes
+        return sum(part.nbytes for part in self._parts)
 
-    def keys(self, layer: int) -> Tensor:
-        """A view [num_slots, HKV, D]."""
-        return self.storage[layer, 0]
-
-    def values(self, layer: int) -> Tensor:
-        """A view [num_slots, HKV, D]."""
-        return self.storage[layer, 1]
+    def stored(self, layer: int) -> Stored:
+        """Views [num_slots, HKV, D], and of codes the scales' [num_slots, HKV]."""
+        return self._layers[layer]
 
     # Memory events, in the order of the log. `name` is the sequence that is meant.
 
@@ -92,8 +89,9 @@ class ContiguousArena:
         self.settle()
         changes = event.changes
         (old, old_length), (new, new_length) = changes["source_slots"], changes["destination_slots"]
-        bits, kept = bits_of(self.storage), changes["tokens"]
-        bits[:, :, new : new + kept] = bits[:, :, old : old + kept].clone()  # memmove
+        kept = changes["tokens"]
+        for bits in map(bits_of, self._parts):
+            bits[:, :, new : new + kept] = bits[:, :, old : old + kept].clone()  # memmove
         end = new + kept
         self._fill(end, new + new_length)
         self._fill(old, min(old + old_length, new))
@@ -102,10 +100,10 @@ class ContiguousArena:
 
     def settle(self) -> None:
         """Does the copies that wait, each as one run of slots."""
-        bits = bits_of(self.storage)
-        staged = [bits[:, :, source : source + count].clone() for source, _, count in self._exchanges]
-        for (_, destination, count), run in zip(self._exchanges, staged, strict=True):
-            bits[:, :, destination : destination + count] = run
+        for bits in map(bits_of, self._parts) if self._exchanges else ():
+            staged = [bits[:, :, source : source + count].clone() for source, _, count in self._exchanges]
+            for (_, destination, count), run in zip(self._exchanges, staged, strict=True):
+                bits[:, :, destination : destination + count] = run
         self._exchanges = []
 
     def flush(self) -> None:
@@ -130,14 +128,13 @@ class ContiguousArena:
 
     def bind(self, batch: FlatBatch, reading: Reading) -> ContiguousAttend:
         """The arena as one step's attention sees it."""
-        attend = WideContiguousAttend if self.dtype.itemsize == 1 else ContiguousAttend
-        return attend(self, batch, reading, self.ranges)
+        return ContiguousAttend(self, batch, reading, self.ranges)
 
     # What the probe sees.
 
     def scan(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """See `Observable.scan`."""
-        return scan_vectors(self.storage, slot_dims=(2,))  # [num_layers, 2, num_slots, HKV, D]
+        return scan_parts(self._parts, slot_dims=(2,))  # [num_layers, 2, num_slots, HKV, ...]
 
     def holdings(self) -> Holdings:
         """Who holds each slot, from the table tensor."""
@@ -176,4 +173,5 @@ class ContiguousArena:
 
     def _fill(self, start: int, end: int) -> None:
         if start < end:
-            fill(self.storage.movedim(2, 0), torch.arange(start, end, device=self.device))
+            for part in self._parts:
+                fill(part.movedim(2, 0), torch.arange(start, end, device=self.device))

@@ -9,11 +9,10 @@ import torch
 from torch import Tensor
 
 from engine.attention.features import Options
-from engine.attention.kv import KV, ContiguousKV, PagedKV
+from engine.attention.kv import KV, ContiguousKV, PagedKV, Stored
 from engine.attention.prepared import Prepared, prepare_decode, prepare_prefill
-from engine.attention.write import check_write
-from engine.attention.write import write_checked as write_kv
-from engine.flat import FlatBatch
+from engine.attention.write import check_write, write_checked
+from engine.flat import FlatBatch, Span
 
 
 class Cache(Protocol):
@@ -21,12 +20,8 @@ class Cache(Protocol):
 
     dtype: torch.dtype
 
-    def keys(self, layer: int) -> Tensor:
-        """A view [num_blocks, block_size, HKV, D], or [num_slots, HKV, D]."""
-        ...
-
-    def values(self, layer: int) -> Tensor:
-        """A view of the same shape."""
+    def stored(self, layer: int) -> Stored:
+        """Views [num_blocks, block_size, HKV, D], or [num_slots, HKV, D], and the scales of codes."""
         ...
 
 
@@ -37,18 +32,28 @@ class Reading:
     backend: str = "auto"
     window: int | None = None
     sinks: int = 0
+    seen_until: Tensor | None = None  # int32 [max_rows, tokens]: the last query position to see each
 
     def options(self) -> dict[str, Any]:
         """As keyword arguments of the kernels."""
         return {"backend": self.backend, "window": self.window, "sinks": self.sinks}
 
 
+MIN_REACH = 1024
+
+
+def reach_of(longest: int) -> int:
+    """What tables are cut to: a power of two of tokens that holds the longest sequence. Few numbers, so that
+    graphs are recorded seldom; no more than twice what is needed, which the grid of a kernel grows with."""
+    return max(MIN_REACH, 1 << (longest - 1).bit_length())
+
+
 class StepAttend(ABC):
     """`engine.model.Attend` for one batch. A subclass says how its pool is addressed.
 
-    Queries, keys and values are rounded to the cache's dtype before a kernel sees them; the result goes
-    back to the model's. Slots, tables and lengths are the same in all layers: the first layer has them
-    checked and planned, the others use that.
+    Queries, keys and values are rounded to the cache's dtype before a kernel sees them, but not to codes; the
+    result goes back to the model's. Slots, tables and lengths are the same in all layers: the first layer has
+    them checked and planned, the others use that.
     """
 
     address: Tensor  # of each sequence: its row of blocks, or its first slot
@@ -57,8 +62,12 @@ class StepAttend(ABC):
         self.cache = cache
         self.batch = batch
         self.slots = slots  # int64 [T], where each token of the step goes
+        self.reach = reach_of(batch.longest)  # no sequence is longer
+        self.has_dropped = reading.seen_until is not None
         self._backend = reading.backend
         self._options = Options(window=reading.window, sinks=reading.sinks)
+        until = reading.seen_until
+        self._until = until if until is None else until[batch.rows, : self.reach]
         self._forget()
 
     def over(self, batch: FlatBatch, slots: Tensor, address: Tensor) -> "StepAttend":
@@ -71,52 +80,38 @@ class StepAttend(ABC):
     def _forget(self) -> None:
         """What the first layer finds out."""
         self._is_checked = False  # whether the slots lie in the pool
-        self._decode: Prepared | None = None
-        self._prefill: Prepared | None = None
+        self._prepared: list[Prepared] = []  # one for each span of the batch
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         """Stores `key` and `value` [T, HKV, D], then attends `query` [T, H, D]; gives [T, H, D]."""
-        model_dtype = query.dtype
-        self.store(layer, key, value)
-        keys, values = self.read(layer, model_dtype)
-        query = query.to(keys.dtype)
-        out, n = torch.empty_like(query), self.batch.num_decodes
-        if n > 0:
-            self._decode = self._decode or self._prepare_decode(query[:n], keys, values)
-            self._decode(query[:n], keys, values, out[:n])
-        if n < len(query):
-            self._prefill = self._prefill or self._prepare_prefill(query[n:], keys, values)
-            self._prefill(query[n:], keys, values, out[n:])
+        model_dtype, stored = query.dtype, self.cache.stored(layer)
+        if stored.key_scales is None:  # codes are made of the numbers as they are
+            query, key, value = (new.to(self.cache.dtype) for new in (query, key, value))
+        if not self._is_checked:
+            check_write(key, value, stored, self.slots)
+            self._is_checked = True
+        write_checked(key, value, stored, self.slots)
+        out = torch.empty_like(query)
+        if not self._prepared:
+            self._prepared = [self._prepare(span, query[span.tokens], stored) for span in self.batch.spans]
+        for span, attention in zip(self.batch.spans, self._prepared, strict=True):
+            attention(query[span.tokens], stored, out[span.tokens])
         return out.to(model_dtype)
 
-    def store(self, layer: int, key: Tensor, value: Tensor) -> None:
-        """Writes the keys and values of all tokens of the step."""
-        dtype, keys, values = self.cache.dtype, self.cache.keys(layer), self.cache.values(layer)
-        key, value = key.to(dtype), value.to(dtype)
-        if not self._is_checked:
-            check_write(key, value, keys, values, self.slots)
-            self._is_checked = True
-        write_kv(key, value, keys, values, self.slots)
-
-    def read(self, layer: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """The keys and values that kernels read: the cache itself, or numbers of `dtype` for its codes."""
-        return self.cache.keys(layer), self.cache.values(layer)
-
     @abstractmethod
-    def kv(self, keys: Tensor, values: Tensor, sequences: slice) -> KV:
-        """Keys and values as these sequences of the batch address them."""
+    def kv(self, stored: Stored, sequences: slice) -> KV:
+        """A layer's cache as these sequences of the batch address it."""
 
-    def _prepare_decode(self, query: Tensor, keys: Tensor, values: Tensor) -> Prepared:
-        """Attention of the first `num_decodes` sequences, one query each."""
-        decodes = slice(self.batch.num_decodes)
-        kv, lengths = self.kv(keys, values, decodes), self.batch.seq_lens[decodes]
-        return prepare_decode(query, kv, lengths, self._options, self._backend)
-
-    def _prepare_prefill(self, query: Tensor, keys: Tensor, values: Tensor) -> Prepared:
-        """Attention of the other sequences, each query to its own position and those before."""
-        others = slice(self.batch.num_decodes, None)
-        kv, lengths = self.kv(keys, values, others), self.batch.seq_lens[others]
-        return prepare_prefill(query, kv, lengths, self.batch.prefill_starts, self._options, self._backend)
+    def _prepare(self, span: Span, query: Tensor, stored: Stored) -> Prepared:
+        """Attention of some sequences of the batch, each query to its own position and those before."""
+        kv, lengths = self.kv(stored, span.sequences), self.batch.seq_lens[span.sequences]
+        options = self._options
+        if self._until is not None and not span.is_prefill:  # while an input is read, none of it is dropped
+            options = options._replace(seen_until=self._until[span.sequences])
+        if span.starts is None:
+            return prepare_decode(query, kv, lengths, options, self._backend)
+        most = span.max_query_len
+        return prepare_prefill(query, kv, lengths, span.starts, options, self._backend, most)
 
 
 class PagedAttend(StepAttend):
@@ -125,12 +120,13 @@ class PagedAttend(StepAttend):
     def __init__(
         self, cache: Cache, batch: FlatBatch, reading: Reading, tables: Tensor, block_size: int
     ) -> None:
-        self.address = tables[batch.rows]  # int32 [S, max_blocks]
+        num_columns = -(-reach_of(batch.longest) // block_size)
+        self.address = tables[batch.rows, :num_columns]  # int32 [S, columns]
         blocks = self.address[batch.sequence_of, batch.positions // block_size].long()
         super().__init__(cache, batch, reading, blocks * block_size + batch.positions % block_size)
 
-    def kv(self, keys: Tensor, values: Tensor, sequences: slice) -> KV:
-        return PagedKV(keys, values, self.address[sequences])
+    def kv(self, stored: Stored, sequences: slice) -> KV:
+        return PagedKV(stored, self.address[sequences])
 
 
 class ContiguousAttend(StepAttend):
@@ -140,5 +136,5 @@ class ContiguousAttend(StepAttend):
         self.address = ranges[batch.rows, 0]  # int64 [S]
         super().__init__(cache, batch, reading, self.address[batch.sequence_of] + batch.positions)
 
-    def kv(self, keys: Tensor, values: Tensor, sequences: slice) -> KV:
-        return ContiguousKV(keys, values, self.address[sequences])
+    def kv(self, stored: Stored, sequences: slice) -> KV:
+        return ContiguousKV(stored, self.address[sequences], self.reach)

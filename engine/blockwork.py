@@ -20,10 +20,11 @@ from engine.sentinel import fill, sentinel_bits
 
 
 class BlockWork:
-    """What is still to be done to `storage` [num_blocks, ...]."""
+    """What is still to be done to `storage` [num_blocks, ...], whose `parts` are of several dtypes."""
 
-    def __init__(self, storage: Tensor) -> None:
+    def __init__(self, storage: Tensor, parts: list[Tensor]) -> None:
         self._storage = storage
+        self._parts = parts
         self._fills: list[int] = []
         self._copies: list[tuple[int, int]] = []
         self._exchanges: list[tuple[int, int]] = []
@@ -49,17 +50,18 @@ class BlockWork:
         self._exchanges.extend(zip(sources, destinations, strict=True))
 
     def fill_slots(self, blocks: NDArray[np.int64], offsets: NDArray[np.int64]) -> None:
-        """Single slots [n] hold nothing any more; `storage` is [num_blocks, layers, 2, block_size, ...]."""
+        """Single slots [n] hold nothing any more; parts are [num_blocks, layers, 2, block_size, ...]."""
         self.settle()
-        bits, code = sentinel_bits(self._storage)
         device = self._storage.device
-        bits[torch.from_numpy(blocks).to(device), :, :, torch.from_numpy(offsets).to(device)] = code
+        for bits, code in map(sentinel_bits, self._parts):
+            bits[torch.from_numpy(blocks).to(device), :, :, torch.from_numpy(offsets).to(device)] = code
 
     def settle(self) -> None:
         """Does what waits."""
         device = self._storage.device
         if self._fills:
-            fill(self._storage, torch.tensor(self._fills, dtype=torch.int64, device=device))
+            for part in self._parts:
+                fill(part, torch.tensor(self._fills, dtype=torch.int64, device=device))
             self._fills = []
         if self._copies:
             copy_blocks([self._storage], torch.tensor(self._copies, dtype=torch.int64))

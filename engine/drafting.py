@@ -3,10 +3,10 @@
 from engine.attend import Reading
 from engine.drafts import Drafter
 from engine.early_exit import EarlyExitDrafts
-from engine.executor import Pool
 from engine.histories import Histories
 from engine.model import LlamaModel
 from engine.ngram import NgramDrafts
+from engine.physical import Pool
 from engine.sampling import Chooser
 from sim.config import Config
 from sim.errors import InputError, unknown_name

@@ -12,10 +12,10 @@ from torch import Tensor
 
 from engine.attend import Reading
 from engine.drafts import Draft
-from engine.executor import Pool
 from engine.flat import flatten
 from engine.histories import Histories
 from engine.model import LlamaModel
+from engine.physical import Pool
 from engine.sampling import Chooser, Place, Sampling
 from sim.batch import Chunk
 from sim.request import Sequence

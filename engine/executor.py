@@ -9,20 +9,21 @@ from the trace and its seed, the engine then finds out whether the tensors say t
 
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from engine.attend import Reading
-from engine.carry_out import Memory, carry_out, parents_after
+from engine.carry_out import carry_out, parents_after
 from engine.choose import Emission, TokenChoice
 from engine.drafts import Draft, Drafter
+from engine.dropping import Dropping
 from engine.flat import FlatBatch, flatten
 from engine.graphs import DecodeGraphs
 from engine.histories import Histories
 from engine.model import Attend, LlamaModel
-from engine.probe import Observable, Observation, Probe
+from engine.physical import Pool
+from engine.probe import Observation, Probe
 from engine.sampling import Place
 from engine.stopwatch import Stopwatch
 from engine.verify import verify
@@ -30,25 +31,7 @@ from sim.batch import Batch, Chunk
 from sim.closed_timing import TimingModel
 from sim.events import Event, EventLog, Kind
 from sim.ledger import Ledger
-
-
-class Pool(Memory, Observable, Protocol):
-    """Physical memory for keys and values, and the table tensor that says whose they are."""
-
-    device: torch.device
-
-    @property
-    def num_bytes(self) -> int:
-        """Bytes of all slots on the device."""
-        ...
-
-    def flush(self) -> None:
-        """Brings memory and the table tensor up to date with all events so far."""
-        ...
-
-    def bind(self, batch: FlatBatch, reading: Reading) -> Attend:
-        """The cache as one step's attention sees it."""
-        ...
+from sim.request import SequenceGroup
 
 
 class TorchExecutor:
@@ -58,6 +41,7 @@ class TorchExecutor:
     `timing` None: a step takes what the clock says. Otherwise the schedule follows the modelled time,
     and the measured seconds stand beside it in `observations`.
     `graphs` None: every step is launched kernel by kernel.
+    `dropping`: which tokens `reading` leaves out, kept up to date here.
     """
 
     def __init__(
@@ -73,6 +57,7 @@ class TorchExecutor:
         drafts: Drafter | None = None,
         timing: TimingModel | None = None,
         graphs: DecodeGraphs | None = None,
+        dropping: Dropping | None = None,
     ) -> None:
         self.observations: list[Observation] = []
         self.histories = histories
@@ -85,6 +70,8 @@ class TorchExecutor:
         self._drafts = drafts
         self._timing = timing
         self._graphs = graphs
+        self._dropping = dropping
+        self._ran: list[SequenceGroup] = []  # in this step
         self._num_seen = 0  # events carried out
         self._emissions: list[Emission] = []  # of this step, by requests with several sequences
         self._proposed: dict[str, Draft] = {}  # of this step, by sequence
@@ -114,6 +101,8 @@ class TorchExecutor:
             self.histories.begin(chunk.sequence)
         with watch:
             self._pool.flush()
+            if self._dropping:
+                self._dropping.before(batch.chunks, self._pool.rows)
             self._propose([chunk for chunk in batch.chunks if chunk.num_drafts])
             flat = flatten(batch.chunks, self.histories.tokens, self._pool.rows, self._pool.device)
             kv = self._pool.bind(flat, self._reading)
@@ -121,6 +110,7 @@ class TorchExecutor:
             self._emit(flat, logits)
         self._note_margin(logits)
         self._step, self._seconds = batch.step, watch.seconds
+        self._ran = list({chunk.group: None for chunk in batch.chunks})
         self._watch = Stopwatch(self._pool.device)
         return self._seconds if self._timing is None else self._timing.seconds(batch)
 
@@ -132,6 +122,8 @@ class TorchExecutor:
         carry_out(events, self._pool, self._watch)
         with self._watch:
             self._pool.flush()
+            if self._dropping:
+                self._dropping.after(self._ran, self._pool.rows)
             for emission in self._emissions:
                 self._emit_group(emission, parents)
         self._emissions = []

@@ -8,9 +8,9 @@ import psutil
 import torch
 
 from engine.checkpoint.named import model_path
-from engine.executor import Pool
 from engine.graphs import DecodeGraphs
 from engine.model import LlamaModel
+from engine.physical import Pool
 from sim.alloc import BLOCKED
 from sim.config import Config
 

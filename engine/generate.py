@@ -12,11 +12,13 @@ from typing import Any
 from engine.attend import Reading
 from engine.choose import Speech
 from engine.drafting import make_drafter
-from engine.executor import Pool, TorchExecutor
+from engine.executor import TorchExecutor
 from engine.graphs import DecodeGraphs
 from engine.histories import Histories
 from engine.model import LlamaModel
+from engine.physical import Pool
 from engine.sampling import make_chooser
+from engine.setup import make_dropping
 from engine.threads import threads_for
 from sim.config import Config
 from sim.errors import InputError
@@ -139,7 +141,8 @@ def generate(
     speech = Speech(decoding.seed, chooser, end_ids, decoding.length_penalty)
     log = ClosingLog()
     histories = Histories(config.seed, model.spec.vocab, config.speculate)
-    reading = Reading(backend, config.window, config.sinks or 0)
+    dropping = make_dropping(config, model.device)
+    reading = Reading(backend, config.window, config.sinks or 0, dropping.tensor if dropping else None)
     drafts = make_drafter(
         decoding.draft,
         decoding.draft_layers,
@@ -160,6 +163,7 @@ def generate(
         reading=reading,
         drafts=drafts,
         graphs=graphs,
+        dropping=dropping,
     )
     trace = Trace("prompts", tuple(requests))
     started = perf_counter()

@@ -4,11 +4,11 @@ A decode step of a small model is a few hundred kernels, each shorter than it ta
 graph launches all of them at once, but with the addresses and shapes that it was recorded with. So a step's
 numbers go into buffers that never move, and the batch is padded to the bucket:
 
-    bucket       1, 2, 4, 8, then multiples of 8: the smallest that holds the batch
+    bucket       1, 2, 4, 8, then multiples of 8: the smallest that holds the batch; and powers of two of
+                 tokens from 1024 on, of which the smallest holds the longest sequence
     padding      token 0 at position 0, length 0 and slot -1: kernels write nothing for it and give zeros
 
-A step with prompts, drafts or a quantized cache (whose widened copy has another size in every step) runs
-as it is.
+A step with prompts, with drafts, or of heavy hitters (whose tokens are dropped one by one) runs as it is.
 """
 
 from collections.abc import Callable
@@ -17,8 +17,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from engine.attend import ContiguousAttend, PagedAttend, StepAttend
-from engine.flat import FlatBatch
+from engine.attend import StepAttend
+from engine.flat import FlatBatch, Span
 from engine.model import Attend, LlamaModel
 from sim.errors import InputError, unknown_name
 
@@ -65,8 +65,10 @@ class Bucket:
         numbers = torch.zeros((2, size), dtype=torch.int64, device=device)
         index = torch.arange(size, device=device)
         lengths = torch.zeros(size, dtype=torch.int32, device=device)
-        starts = torch.zeros(1, dtype=torch.int32, device=device)
-        self.batch = FlatBatch([], size, numbers[0], numbers[1], index, index, lengths, starts, index)
+        span = Span(slice(size), slice(size))
+        self.batch = FlatBatch(
+            [], size, numbers[0], numbers[1], index, index, lengths, index, [span], like.reach
+        )
         self.slots = torch.full((size,), -1, dtype=torch.int64, device=device)
         self.address = torch.zeros((size, *width), dtype=like.address.dtype, device=device)
         self.graph: Graph | None = None
@@ -92,7 +94,7 @@ class DecodeGraphs:
     def __init__(self, model: LlamaModel, record: Record) -> None:
         self._model = model
         self._record = record
-        self._buckets: dict[int, Bucket] = {}
+        self._buckets: dict[tuple[int, int], Bucket] = {}
 
     @property
     def num_recorded(self) -> int:
@@ -104,9 +106,9 @@ class DecodeGraphs:
         if not is_recordable(batch, kv):
             return self._model.forward(batch.token_ids, batch.positions, kv, batch.emitting)
         assert isinstance(kv, StepAttend)
-        size = bucket_of(batch.num_decodes)
+        size = (bucket_of(batch.num_decodes), kv.reach)
         if size not in self._buckets:
-            self._buckets[size] = Bucket(size, kv)
+            self._buckets[size] = Bucket(size[0], kv)
         bucket = self._buckets[size]
         bucket.fill(batch, kv)
         if bucket.graph is None:
@@ -130,9 +132,9 @@ def bucket_of(num_decodes: int) -> int:
 
 
 def is_recordable(batch: FlatBatch, kv: Attend) -> bool:
-    """Whether the step is nothing but decodes, over a cache that kernels read where it lies."""
+    """Whether the step is nothing but decodes, over a pool, and reads by lengths and tables alone."""
     is_pure = batch.num_decodes == len(batch.chunks) == len(batch.emitting)
-    return is_pure and type(kv) in (PagedAttend, ContiguousAttend)
+    return is_pure and isinstance(kv, StepAttend) and not kv.has_dropped
 
 
 def make_graphs(choice: str, model: LlamaModel, backend: str) -> DecodeGraphs | None:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from engine.attend import Reading
 from engine.choose import TokenChoice
 from engine.drafts import OracleDrafts
-from engine.executor import Pool, TorchExecutor
+from engine.executor import TorchExecutor
 from engine.facts import engine_facts, memory_now, reset_peak
 from engine.graphs import DecodeGraphs, make_graphs
 from engine.histories import Histories
@@ -14,8 +14,17 @@ from engine.holes import Stranding
 from engine.memory_watch import MemoryWatch
 from engine.model import LlamaModel
 from engine.native import NativeTensors
+from engine.physical import Pool
 from engine.probe import Observation, Probe
-from engine.setup import make_model, make_native, make_pool, pick_device, refuse_backend, refuse_impossible
+from engine.setup import (
+    make_dropping,
+    make_model,
+    make_native,
+    make_pool,
+    pick_device,
+    refuse_backend,
+    refuse_impossible,
+)
 from engine.threads import threads_for
 from sim.closed_timing import TimingModel
 from sim.config import Config
@@ -189,7 +198,8 @@ def execute(
 ) -> MeasuredRun:
     """Serves `trace` over a pool that is empty before and after; `timing` None means the measured clock."""
     log = MeasuredLog()
-    reading = Reading(backend, config.window, config.sinks or 0)
+    dropping = make_dropping(config, model.device)
+    reading = Reading(backend, config.window, config.sinks or 0, dropping.tensor if dropping else None)
     histories = Histories(config.seed, model.spec.vocab, config.speculate)
     requests = {request.id: request for request in trace.requests}
     probe = Probe(pool, requests, Stranding.of(config), num_known=histories.num_known, reading=reading)
@@ -204,6 +214,7 @@ def execute(
         drafts=drafts,
         timing=timing,
         graphs=graphs,
+        dropping=dropping,
     )
     series = Series()
 

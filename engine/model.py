@@ -14,7 +14,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from engine.packed import PackedMatrix, can_pack, project
+from engine.packed import PackedMatrix, can_pack, give_back_free_memory, project
 from engine.parameters import Layer, WeightSource
 from engine.random_weights import RandomWeights
 from engine.ranks import ALONE, Ranks, cut_for
@@ -22,6 +22,8 @@ from engine.rope import rope_tables, rotate
 from engine.rowwise import rms_norm, swiglu
 from sim.models import ModelSpec
 from sim.parallel import shard
+
+CPU_MLP_ROWS = 256
 
 
 class Attend(Protocol):
@@ -82,6 +84,7 @@ class LlamaModel:
         if is_tied:
             self.embedding = self.lm_head
         self.weights = replace(self.weights, embedding=self.embedding, lm_head=self.lm_head)
+        give_back_free_memory()
 
     @torch.inference_mode()
     def forward(
@@ -95,9 +98,9 @@ class LlamaModel:
         hidden = self.embedding[token_ids]  # [T, hidden]
         cos, sin = self.cos[positions].unsqueeze(1), self.sin[positions].unsqueeze(1)  # [T, 1, D]
         for index, layer in enumerate(self.layers[:num_layers]):
-            hidden = hidden + self.ranks.sum(self._attention(index, layer, hidden, cos, sin, kv))
-            inner = swiglu(project(self._norm(hidden, layer.mlp_norm), layer.gate_up))
-            hidden = hidden + self.ranks.sum(project(inner, layer.down))
+            hidden += self.ranks.sum(self._attention(index, layer, hidden, cos, sin, kv))
+            for part in hidden.split(self._mlp_rows):
+                part += self.ranks.sum(self._mlp(layer, part))
         return project(self._norm(hidden[rows], self.final_norm), self.lm_head)
 
     def _attention(
@@ -110,6 +113,15 @@ class LlamaModel:
         query, key = rotate(rotating, cos, sin).split([num_heads, num_kv_heads], dim=1)
         attended = kv.attend(index, query, key, value)
         return project(attended.reshape(len(hidden), -1), layer.output)
+
+    def _mlp(self, layer: Layer, hidden: Tensor) -> Tensor:
+        inner = swiglu(project(self._norm(hidden, layer.mlp_norm), layer.gate_up))
+        return project(inner, layer.down)
+
+    @property
+    def _mlp_rows(self) -> int:
+        """Tokens that go through an MLP at a time: on a CPU few, so that inner vectors stay in its cache."""
+        return CPU_MLP_ROWS if self.device.type == "cpu" and self.ranks.size == 1 else 1 << 62
 
     def _norm(self, hidden: Tensor, weight: Tensor) -> Tensor:
         return rms_norm(hidden, weight, self.spec.rms_epsilon)

@@ -17,7 +17,7 @@ from engine.attend import Reading
 from engine.attention import contiguous_attention, contiguous_prefill
 from engine.flat import FlatBatch
 from engine.holdings import Holdings
-from engine.sentinel import bits_of, new_pool, scan_vectors
+from engine.sentinel import bits_of, new_pool, scan_parts
 from engine.snapshot import RangeRows
 from sim.events import Event
 from sim.models import ModelSpec
@@ -119,7 +119,7 @@ class NativeTensors:
         written, torn = np.zeros((2, self.num_slots), dtype=np.bool_)
         for name, tensor in self.tensors.items():
             here = slice(self._starts[name], self._starts[name] + tensor.shape[2])
-            written[here], torn[here] = scan_vectors(tensor, slot_dims=(2,))
+            written[here], torn[here] = scan_parts([tensor], slot_dims=(2,))
         return written, torn
 
     def holdings(self) -> Holdings:

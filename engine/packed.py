@@ -1,5 +1,8 @@
 """Matrices laid out once for products with few rows, instead of at every product (`engine.packed_loops`)."""
 
+import ctypes
+import sys
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -55,6 +58,13 @@ def project(x: Tensor, matrix: Matrix, bias: Tensor | None = None) -> Tensor:
     if isinstance(matrix, PackedMatrix):
         return matrix(x, bias)
     return linear(x, matrix, bias)
+
+
+def give_back_free_memory() -> None:
+    """Returns to the system what loading and packing left free within the heap, where glibc keeps one."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    if trim is not None:
+        trim(0)
 
 
 def can_pack(dtype: torch.dtype, device: torch.device) -> bool:

@@ -7,7 +7,7 @@ Every sum runs over the inputs in ascending order, whatever the tile and whoever
 result does not depend, in any bit, on the other rows: a sequence says the same in every batch.
 
 Naive, as a library does it: rearranges the matrix at every call (`linear`), or lays it out for many rows
-(oneDNN) and then waits for memory at few. `bench/results/products.json` has all three.
+(oneDNN) and then waits for memory at few. `python -m bench.products` times all three.
 """
 
 from typing import Any

@@ -3,8 +3,8 @@
 Physical layout, block-major, so that one block is one contiguous run across all layers and a swap or
 a copy moves it in one piece:
 
-    storage [num_blocks, num_layers, 2, block_size, HKV, D]      D + 4 where quantized, see engine.quantized
-    keys(layer), values(layer)  are views [num_blocks, block_size, HKV, D], whose blocks lie far apart
+    storage        [num_blocks, num_layers, 2, block_size, HKV, D]; codes have scales, see engine.quantized
+    stored(layer)  keys and values as views [num_blocks, block_size, HKV, D], whose blocks lie far apart
 
 `paged` and `mixed` have blocks. `virtual` has pages in their place: where vAttention lets the GPU's page
 table make a sequence contiguous, the kernels here read the same pages through a table of ours.
@@ -15,15 +15,15 @@ from collections.abc import Iterable
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from engine.attend import PagedAttend, Reading
+from engine.attention.kv import Stored
 from engine.blockwork import BlockWork
 from engine.flat import FlatBatch
 from engine.holdings import Holdings
-from engine.quantized import WidePagedAttend, vector_bytes
+from engine.quantized import layers_of, new_blocks
 from engine.rows import TableRows
-from engine.sentinel import new_pool, scan_vectors
+from engine.sentinel import scan_parts
 from engine.snapshot import EMPTY, BlockRows
 from engine.swap import HostBlocks
 from sim.events import Event
@@ -48,17 +48,16 @@ class PagedPool:
         is_rounded_up: bool = False,
     ) -> None:
         """`is_rounded_up`: nobody asks for the blocks, so that what they leave empty for good is rounding."""
-        vector = vector_bytes(spec.head_dim, dtype)
-        block_shape = (spec.num_layers, 2, block_size, spec.num_kv_heads, vector)
+        block_shape = (spec.num_layers, 2, block_size, spec.num_kv_heads, spec.head_dim)
         self.block_size = block_size
         self.num_slots = num_blocks * block_size
         self.dtype = dtype
         self.device = device
-        self.storage = new_pool((num_blocks, *block_shape), dtype, device)
-        self._layers = [one.unbind(1) for one in self.storage.unbind(1)]  # views, made once
+        self.storage, self._parts = new_blocks(num_blocks, block_shape, dtype, device)
+        self._layers = layers_of(self._parts, layer_dim=1)  # views, made once
         self.host = HostBlocks(self.storage, num_host_blocks)
         self.table = TableRows(max_rows, -(-max_len // block_size), device)
-        self._work = BlockWork(self.storage)
+        self._work = BlockWork(self.storage, self._parts)
         self._cached: set[int] = set()  # blocks that nobody holds and that keep their content
         self._shareable: set[int] = set()  # blocks that events gave to several sequences
         self._is_rounded_up = is_rounded_up
@@ -73,13 +72,9 @@ class PagedPool:
         """The table row of every sequence that holds blocks."""
         return self.table.index
 
-    def keys(self, layer: int) -> Tensor:
-        """A view [num_blocks, block_size, HKV, D]."""
-        return self._layers[layer][0]
-
-    def values(self, layer: int) -> Tensor:
-        """A view [num_blocks, block_size, HKV, D]."""
-        return self._layers[layer][1]
+    def stored(self, layer: int) -> Stored:
+        """Views [num_blocks, block_size, HKV, D], and of codes the scales' [num_blocks, block_size, HKV]."""
+        return self._layers[layer]
 
     # Memory events, in the order of the log. `name` is the sequence that is meant.
 
@@ -168,14 +163,13 @@ class PagedPool:
 
     def bind(self, batch: FlatBatch, reading: Reading) -> PagedAttend:
         """The pool as one step's attention sees it."""
-        attend = WidePagedAttend if self.dtype.itemsize == 1 else PagedAttend
-        return attend(self, batch, reading, self.table.tensor, self.block_size)
+        return PagedAttend(self, batch, reading, self.table.tensor, self.block_size)
 
     # What the probe sees.
 
     def scan(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """See `Observable.scan`."""
-        return scan_vectors(self.storage, slot_dims=(0, 3))  # [num_blocks, num_layers, 2, block_size, HKV, D]
+        return scan_parts(self._parts, slot_dims=(0, 3))  # [num_blocks, num_layers, 2, block_size, HKV, ...]
 
     def holdings(self) -> Holdings:
         """Who holds each slot, from the table tensor."""

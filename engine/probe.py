@@ -2,7 +2,8 @@
 
     written    slots that do not hold the sentinel, by a reduction over the pool itself
     held       slots that a row of the table tensor covers
-    live       written and held, and within sight of the kernels' window and sinks     (DESIGN section 7)
+    live       written and held, and seen by a later query: within the kernels' window and sinks, or not
+               dropped by the tensor that they read                                     (DESIGN section 7)
     cached     written and held by nobody
     reserved, internal, rounding    the other held ones, by the true output lengths and the ranges
     external, free                  neither held nor written
@@ -187,10 +188,13 @@ class Probe:
 
     def _is_read(self, holdings: Holdings, extents: NDArray[np.int64]) -> Mask:
         """Entries that the next query of their row, or a later one, reads."""
-        window, sinks = self._reading.window, self._reading.sinks
+        window, sinks, until = self._reading.window, self._reading.sinks, self._reading.seen_until
+        row, position = holdings.row, holdings.position
+        if until is not None:  # what the kernels are told; past its end nothing is written
+            last = until.cpu().numpy()
+            return last[row, np.minimum(position, last.shape[1] - 1)] >= extents[row]
         if window is None:
-            return np.ones(len(holdings.position), dtype=np.bool_)
-        position = holdings.position
+            return np.ones(len(position), dtype=np.bool_)
         return (position > extents[holdings.row] - window) | (position < sinks)
 
     def _is_stranded(self, is_free: Mask) -> bool:

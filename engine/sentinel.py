@@ -6,6 +6,8 @@ copy puts them into memory. Compared as integers, an ordinary NaN that a kernel 
 mistaken for them: it counts as written. Quantized caches have no such NaN: a code is set aside for them.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -51,16 +53,20 @@ def is_written(pool: Tensor) -> Tensor:
     return bits != code
 
 
-def scan_vectors(pool: Tensor, slot_dims: tuple[int, ...]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def scan_parts(
+    parts: Sequence[Tensor], slot_dims: tuple[int, ...]
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Which slots are written, and which are torn: bool [num_slots] each, reduced on the pool's device.
 
-    `slot_dims` are the dimensions that together number the slots; the last dimension is a head's vector,
-    of which one element is read. A slot is written when its first vector is, torn when only some are.
+    `slot_dims` are the dimensions that together number the slots. The first part has vectors in its last
+    dimension, of which one element is read; the scales of a second part have none. A slot is written when its
+    first vector is, torn when only some vectors or scales are.
     """
-    written = is_written(pool[..., 0])
+    written = is_written(parts[0][..., 0])
     others = tuple(dim for dim in range(written.dim()) if dim not in slot_dims)
-    num_vectors = written.sum(dim=others, dtype=torch.int32)  # of each slot
     first = written[tuple(slice(None) if dim in slot_dims else 0 for dim in range(written.dim()))]
-    all_vectors = written.numel() // num_vectors.numel()
-    is_torn = (num_vectors > 0) & (num_vectors < all_vectors)
+    every = [written, *(is_written(scales) for scales in parts[1:])]
+    num_written = torch.stack([one.sum(dim=others, dtype=torch.int32) for one in every])  # of each slot
+    all_vectors = written.numel() // first.numel()
+    is_torn = (num_written > 0).any(dim=0) & (num_written < all_vectors).any(dim=0)
     return first.flatten().cpu().numpy(), is_torn.flatten().cpu().numpy()

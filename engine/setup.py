@@ -7,11 +7,12 @@ import torch
 from engine.arena import ContiguousArena
 from engine.attention.backends import BACKENDS
 from engine.checkpoint.named import weights_of
-from engine.executor import Pool
+from engine.dropping import Dropping
 from engine.facts import available_bytes
 from engine.memory_watch import POLICIES
 from engine.model import LlamaModel
 from engine.native import NativeTensors
+from engine.physical import Pool
 from engine.pool import PagedPool
 from engine.quantized import QUANTIZED
 from engine.ranks import ALONE, Ranks
@@ -19,6 +20,7 @@ from engine.threads import SMALL_MODEL_BYTES
 from sim.alloc import RANGED
 from sim.config import Config
 from sim.errors import InputError, unknown_name
+from sim.horizon import HeavyHitters
 
 KV_DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16, **QUANTIZED}
 
@@ -98,6 +100,14 @@ def make_pool(config: Config, device: torch.device) -> Pool:
     )
 
 
+def make_dropping(config: Config, device: torch.device) -> Dropping | None:
+    """Who sees which token until when, where `config` drops them one by one."""
+    horizon = config.horizon
+    if not isinstance(horizon, HeavyHitters):
+        return None
+    return Dropping(horizon, config.max_seqs, config.max_len, device)
+
+
 def make_native(config: Config, device: torch.device) -> NativeTensors:
     """Tensors of each sequence's own, on the schedule of `config`. InputError for one that has none."""
     if config.allocator not in POLICIES:
@@ -134,10 +144,11 @@ def refuse_impossible(config: Config, device: torch.device, num_ranks: int = 1) 
             f"model {spec.name}: the engine runs the Llama architecture, and OPT has learned positions, "
             "biases and no gated MLP; use --model tiny (any machine) or llama-2-7b (a GPU)"
         )
-    if config.keep_recent is not None:
+    if config.keep_recent is not None and config.speculate:
         raise InputError(
-            f"--keep-recent {config.keep_recent}: the simulator draws at random which tokens are heavy, as "
-            "a stand-in for attention that the engine's own would contradict; simulate it instead"
+            f"--keep-recent {config.keep_recent} with --speculate {config.speculate}: drafts are what a "
+            "plain run said, and a preempted request, which reads all of its input again, may go on "
+            "otherwise; drop one of them, or simulate it"
         )
     if config.tensor_parallel != num_ranks:
         size = config.tensor_parallel

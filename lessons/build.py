@@ -14,6 +14,7 @@ from nbformat import NotebookNode
 from lessons.source import FOLDER, VERSIONS, lesson_paths, make_notebook, notebook_path
 
 TIMEOUT_S = 120
+WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
 def execute(notebook: NotebookNode) -> NotebookNode:
@@ -22,12 +23,14 @@ def execute(notebook: NotebookNode) -> NotebookNode:
         notebook,
         timeout=TIMEOUT_S,
         kernel_name="python3",
+        store_widget_state=False,
         resources={"metadata": {"path": str(FOLDER.parent)}},
     )
     executed = client.execute()
     for cell in executed.cells:
         cell.metadata.pop("execution", None)  # times of day: they would change with every build
         for output in cell.get("outputs", []):
+            output.get("data", {}).pop(WIDGET, None)  # of no use without its state; its picture stays
             if output["output_type"] == "error":  # a traceback is full of paths of the machine that built it
                 output["traceback"] = [f"{output['ename']}: {output['evalue']}".rstrip(": ")]
     return executed

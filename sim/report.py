@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from sim.ledger import waste_percent
 from sim.outcomes import Outcomes, or_none
+from sim.request import Request
 from sim.trace import Trace
 from sim.version import VERSION
 from sim.work import Work
@@ -17,13 +18,15 @@ from sim.work import Work
 if TYPE_CHECKING:
     from sim.fleet import FleetRun
     from sim.run import Run
+    from sim.totals import StreamedRun
 
 
-def report(runs: Sequence[Run | FleetRun]) -> dict[str, Any]:
+def report(runs: Sequence[Run | FleetRun | StreamedRun]) -> dict[str, Any]:
     """The whole report of runs over one trace."""
+    trace = runs[0].trace
     return {
         "pagelab": VERSION,
-        "trace": describe_trace(runs[0].trace),
+        "trace": describe_trace(trace) if isinstance(trace, Trace) else trace.as_json(),
         "runs": [run.report() for run in runs],
     }
 
@@ -40,23 +43,22 @@ def describe_trace(trace: Trace) -> dict[str, Any]:
     }
 
 
-def report_run(run: Run) -> dict[str, Any]:
-    """One entry of `runs`. Ledger means are weighted by step duration, over busy time."""
-    ledger, outcomes = run.ledger, run.outcomes
-    num_finished, num_rejected = int(outcomes.is_finished.sum()), len(outcomes.reject_reasons)
-    batch = run.series.column("batch")
+def report_run(run: Run, *, with_requests: bool = True) -> dict[str, Any]:
+    """One entry of `runs`. Without its requests it has no `per_request`, and is of one size for any trace."""
+    return {**summary(run), **({"per_request": per_request(run.outcomes)} if with_requests else {})}
+
+
+def summary(run: Run | StreamedRun) -> dict[str, Any]:
+    """All but `per_request`. Ledger means are weighted by step duration, over busy time."""
+    ledger, counts = run.ledger, run.counts
     return {
         "source": run.source,
         "clock": run.clock,
         "allocator": run.config.allocator,
         "config": run.config.as_json(),
         "meta": run.meta,
-        "requests": {
-            "arrived": len(outcomes),
-            "finished": num_finished,
-            "rejected": num_rejected,
-            "unfinished": len(outcomes) - num_finished - num_rejected,
-        },
+        "stopped_early": run.is_stopped,
+        "requests": counts,
         "steps": run.num_steps,
         "time_s": run.time_s,
         "idle_s": run.idle_s,
@@ -67,18 +69,11 @@ def report_run(run: Run) -> dict[str, Any]:
         "swapped_in_blocks": run.traffic.swapped_in_blocks,
         "copied_tokens": run.traffic.copied_tokens,
         "moved_tokens": run.traffic.moved_tokens,
-        "prefix": {
-            "prompt_tokens": sum(
-                request.prompt
-                for request, prefills in zip(outcomes.requests, outcomes.prefills, strict=True)
-                if prefills
-            ),
-            "hit_tokens": sum(outcomes.hit_tokens),
-        },
+        "prefix": run.prefix,
         "recompute": recompute(run.work),
         "speculation": speculation(run.work),
-        "sharing": sharing(run.series.mean("table_entries"), run.series.mean("blocks")),
-        "batch": {"mean": run.series.mean("batch"), "max": int(batch.max()) if len(batch) else 0},
+        "sharing": sharing(run.mean("table_entries"), run.mean("blocks")),
+        "batch": {"mean": run.mean("batch"), "max": run.max_batch},
         "ledger": ledger,
         "waste_percent": waste_percent(ledger["pool"], ledger["live"], ledger["free"]),
         "occupancy": occupancy(ledger),
@@ -86,13 +81,33 @@ def report_run(run: Run) -> dict[str, Any]:
         "free_at_end": run.free_at_end,
         "table_bytes": run.table_bytes,
         "table_percent": 100.0 * run.table_bytes / run.config.pool_bytes,
-        "latency": latency(outcomes),
+        "latency": run.latency,
         "throughput": {
-            "requests_per_s": num_finished / run.time_s if run.time_s else 0.0,
-            "tokens_per_s": sum(outcomes.emitted) / run.time_s if run.time_s else 0.0,
+            "requests_per_s": counts["finished"] / run.time_s if run.time_s else 0.0,
+            "tokens_per_s": run.num_emitted / run.time_s if run.time_s else 0.0,
         },
-        "per_request": per_request(outcomes),
     }
+
+
+def count_requests(outcomes: Outcomes, stopped_s: float | None = None) -> dict[str, int]:
+    """How many requests came, until the run was stopped if it was, and what became of them."""
+    finished, rejected = int(outcomes.is_finished.sum()), len(outcomes.reject_reasons)
+    arrived = len(outcomes)
+    if stopped_s is not None:
+        arrived = sum(request.arrival_s <= stopped_s for request in outcomes.requests)
+    return {
+        "arrived": arrived,
+        "finished": finished,
+        "rejected": rejected,
+        "unfinished": arrived - finished - rejected,
+    }
+
+
+def prefix(outcomes: Outcomes) -> dict[str, int]:
+    """Prompt tokens of requests that were admitted, and those of them found in the prefix cache."""
+    both = zip(outcomes.requests, outcomes.prefills, strict=True)
+    admitted = (request.prompt for request, prefills in both if prefills)
+    return {"prompt_tokens": sum(admitted), "hit_tokens": sum(outcomes.hit_tokens)}
 
 
 def occupancy(ledger: Mapping[str, float]) -> dict[str, float]:
@@ -174,18 +189,25 @@ def per_request(outcomes: Outcomes) -> list[dict[str, Any]]:
 
 
 def latency(outcomes: Outcomes) -> dict[str, dict[str, float | None]]:
-    """Latencies of finished requests in seconds (paper section 6.1 for `normalized`: per output token)."""
+    """Mean and percentiles of `latencies`, over finished requests."""
     done = outcomes.is_finished
-    places = np.flatnonzero(done).tolist()
-    arrival = np.array([outcomes.requests[place].arrival_s for place in places], dtype=np.float64)
-    output = np.array([outcomes.requests[place].output for place in places], dtype=np.int64)
-    first_token, finish = outcomes.first_token_s[done], outcomes.finish_s[done]
+    finished = [outcomes.requests[place] for place in np.flatnonzero(done).tolist()]
+    values = latencies(finished, outcomes.first_token_s[done], outcomes.finish_s[done])
+    return {name: summarize(one) for name, one in values.items()}
+
+
+def latencies(
+    finished: Sequence[Request], first_token_s: NDArray[np.float64], finish_s: NDArray[np.float64]
+) -> dict[str, NDArray[np.float64]]:
+    """Of finished requests, in seconds (paper section 6.1 for `normalized`: per output token)."""
+    arrival = np.array([request.arrival_s for request in finished], dtype=np.float64)
+    output = np.array([request.output for request in finished], dtype=np.int64)
     has_more = output > 1
     return {
-        "ttft": summarize(first_token - arrival),
-        "tpot": summarize((finish - first_token)[has_more] / (output[has_more] - 1)),
-        "e2e": summarize(finish - arrival),
-        "normalized": summarize((finish - arrival) / output),
+        "ttft": first_token_s - arrival,
+        "tpot": (finish_s - first_token_s)[has_more] / (output[has_more] - 1),
+        "e2e": finish_s - arrival,
+        "normalized": (finish_s - arrival) / output,
     }
 
 

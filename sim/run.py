@@ -10,7 +10,7 @@ from sim.events import Event, EventLog, Sink
 from sim.ledger import CLASSES
 from sim.outcomes import Outcomes
 from sim.replay import Replay, State
-from sim.report import per_request, report_run
+from sim.report import count_requests, latency, per_request, prefix, report_run
 from sim.request import SequenceGroup
 from sim.series import StepTable
 from sim.trace import Trace
@@ -41,6 +41,7 @@ class Run:
     peak_slots: int
     table_bytes: int
     free_at_end: int
+    is_stopped: bool = False  # before all requests had ended, because somebody asked for it
     groups: list[SequenceGroup] = field(default_factory=list[SequenceGroup])
     meta: dict[str, Any] = field(default_factory=dict[str, Any])
 
@@ -57,6 +58,35 @@ class Run:
     def ledger(self) -> dict[str, float]:
         """Mean slots of each class over busy time, and `pool`."""
         return {name: self.series.mean(name) for name in ("pool", *CLASSES)}
+
+    def mean(self, name: str) -> float:
+        """Mean of a column of the series over busy time."""
+        return self.series.mean(name)
+
+    @property
+    def max_batch(self) -> int:
+        """The most sequences in one step."""
+        return int(self.series.column("batch").max(initial=0))
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many requests arrived by the end of the run, and what became of them."""
+        return count_requests(self.outcomes, self.time_s if self.is_stopped else None)
+
+    @property
+    def prefix(self) -> dict[str, int]:
+        """Prompt tokens, and those of them found in the prefix cache."""
+        return prefix(self.outcomes)
+
+    @property
+    def num_emitted(self) -> int:
+        """Tokens out."""
+        return sum(self.outcomes.emitted)
+
+    @property
+    def latency(self) -> dict[str, dict[str, float | None]]:
+        """Mean and percentiles in seconds, over finished requests."""
+        return latency(self.outcomes)
 
     @property
     def events(self) -> list[Event]:

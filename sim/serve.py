@@ -14,12 +14,12 @@ from sim.request import SequenceGroup
 from sim.run import Run
 from sim.scheduler import Scheduler
 from sim.series import Row
-from sim.server import OnStep, Server
+from sim.server import IsOver, OnStep, Server
 from sim.timing import make_timing
 from sim.trace import Trace
 from sim.veil import veiled
 
-__all__ = ["OnProgress", "OnStep", "SimulatedExecutor", "serve", "simulate"]
+__all__ = ["IsOver", "OnProgress", "OnStep", "SimulatedExecutor", "serve", "simulate"]
 
 OnProgress = Callable[[int], None]  # how many requests have ended
 
@@ -44,6 +44,7 @@ def simulate(
     step_by_step: bool = False,
     on_step: OnStep | None = None,
     on_progress: OnProgress | None = None,
+    is_over: IsOver | None = None,
 ) -> Run:
     """Simulates `trace` under `config` and returns the finished run.
 
@@ -53,7 +54,8 @@ def simulate(
     events, no `check`, no `on_step`) and `can_leap` knows the rules in force, quiet steps are leapt over
     (`sim.leap`); where events are wanted, plain decodes go through tight loops (`sim.cohort`).
     `step_by_step=True` keeps to the scheduler's own loops, the slow reference of both, with equal report,
-    series and events. `on_progress` is called now and then.
+    series and events. `on_progress` is called now and then, and as often `is_over` is asked whether to end
+    the run where it is: what has not finished by then is `unfinished`.
     Raises InputError when the config cannot work.
     """
     config = config or Config()
@@ -62,7 +64,7 @@ def simulate(
         log = EventLog() if record else NullLog()
     nobody_looks = isinstance(log, NullLog) and not (check or step_by_step or on_step)
     if nobody_looks and isinstance(timing, ClosedTiming) and can_leap(trace, config):
-        return leap(trace, config, timing, on_progress)
+        return leap(trace, config, timing, on_progress, is_over)
     if on_progress:
         on_step = _on_each_step(on_progress, on_step)
     executor = SimulatedExecutor(timing)
@@ -77,6 +79,7 @@ def simulate(
         rules=CohortScheduler if fast else Scheduler,
         check=check,
         on_step=on_step,
+        is_over=is_over,
     )
 
 
@@ -91,8 +94,9 @@ def serve(
     rules: type[Scheduler] = Scheduler,
     check: bool = False,
     on_step: OnStep | None = None,
+    is_over: IsOver | None = None,
 ) -> Run:
-    """Serves the whole trace with one executor.
+    """Serves the whole trace with one executor, or until `is_over`, asked after each step, says so.
 
     Raises InputError when a request asks for what the config excludes.
     """
@@ -101,7 +105,7 @@ def serve(
     for order, request in enumerate(trace.requests):
         refuse_request(request, config)
         server.put(SequenceGroup(veiled(request) if check else request, order))
-    server.serve()
+    server.serve(is_over)
     return server.run(trace, log, source=source, clock=clock)
 
 

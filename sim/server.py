@@ -16,6 +16,7 @@ from sim.series import Row, Series
 from sim.trace import Trace
 
 OnStep = Callable[[Row, int], None]  # the step's row, and how many requests have ended
+IsOver = Callable[[], bool]  # asked now and then: whether somebody wants the run to end here
 
 
 class Server:
@@ -37,6 +38,7 @@ class Server:
         self.now_ps = self.idle_ps = 0
         self.ends_ps: int | None = None
         self.num_steps = self.num_ended = 0
+        self.is_stopped = False
         self.on_step: OnStep | None = None
         self._executor = executor
         self._check = check
@@ -97,9 +99,12 @@ class Server:
             self.on_step(row, self.num_ended)
         return finished
 
-    def serve(self) -> None:
+    def serve(self, is_over: IsOver | None = None) -> None:
         """Serves all that is in the inbox. Idle time is jumped over, never waited for."""
         while (start_ps := self.next_start_ps) is not None:
+            if is_over and self.num_steps and is_over():
+                self.is_stopped = True
+                return
             if self.begin(start_ps):
                 self.complete()
             else:
@@ -125,6 +130,7 @@ class Server:
             peak_slots=self._peak_slots,
             table_bytes=self._table_bytes,
             free_at_end=self.allocator.num_free_slots,
+            is_stopped=self.is_stopped,
         )
 
     def _row(self, duration_ps: int) -> Row:

@@ -49,6 +49,7 @@ export function icon(path) {
 }
 
 export const ICONS = {
+  loop: "M4 5h9V2l5 4.5L13 11V8H6v3H4zM16 15H7v3l-5-4.5L7 9v3h7V9h2z",
   play: "M6 3v14l11-7z",
   pause: "M5 3h4v14H5zM11 3h4v14h-4z",
   back: "M13 4v12l-8-6zM15 4h2v12h-2z",

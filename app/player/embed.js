@@ -1,4 +1,4 @@
-// The host for any web page. Only a page that is nothing but the player keeps the moment in its address.
+// The host for any web page. Only a page that is nothing but the player keeps moment and focus in its address.
 const place = document.querySelector(".pagelab-replay:not([data-mounted])");
 place.dataset.mounted = "";
 const shadow = place.attachShadow({ mode: "open" });
@@ -6,8 +6,17 @@ const sheet = new CSSStyleSheet();
 sheet.replaceSync(css);
 shadow.adoptedStyleSheets = [sheet];
 const isWholePage = document.querySelector("main > .pagelab-replay:only-of-type") === place;
-const asked = Number(/^#step=(\d+)$/.exec(location.hash)?.[1] ?? NaN);
-mount(shadow, replay, {
-  moment: isWholePage && Number.isInteger(asked) ? asked : undefined,
-  onStep: (moment) => isWholePage && history.replaceState(null, "", `#step=${moment}`),
+const asked = new URLSearchParams(isWholePage ? location.hash.slice(1) : "");
+const moment = /^\d+$/.test(asked.get("step") ?? "") ? Number(asked.get("step")) : undefined;
+const player = mount(shadow, replay, {
+  moment,
+  pin: asked.get("pin") ?? undefined,
+  page: PAGE,
+  link: isWholePage ? () => location.href : null,
+  onStep: ({ moment: step, pin }) => {
+    if (!isWholePage) return;
+    const state = new URLSearchParams(pin === null ? { step } : { step, pin });
+    history.replaceState(null, "", `#${state}`);
+  },
 });
+if (asked.has("predict") && replay.quiz.questions.length) player.quiz.begin();

@@ -1,153 +1,13 @@
-// Painting on canvases. What a slot is, is told twice: by colour and by texture (for the colour-blind, and in
-// print). A request keeps its colour and hatch on all sides.
+// Painting the physical pool on its canvas.
 
+import { colorOf, fillOf, fitCanvas, hatchOf, textOn } from "./colors.js";
 import { bucketAround, rangeRects } from "./layout.js";
-import { cellAtSlot, lengthOf } from "./state.js";
+import { cellAtSlot, lengthOf, PARTS } from "./state.js";
 
-// Okabe & Ito, "Color Universal Design"; the last one is the ink, dark on light and light on dark.
-export const OKABE_ITO = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442"];
-export const CLASSES = ["live", "reserved", "internal", "rounding", "cached", "external", "free"];
-const HATCHES = ["none", "up", "down", "cross", "across", "dots"];
-const TILE = 6;
 const LABEL_WIDTH = 80; // pixels; a longer label is not drawn
-const FAINT = 0.25; // how strong the others are while one request is in focus
+const FAINT = 0.22; // how strong the others are while one request is pinned
 
-// All that painting needs to know of the theme: colours as CSS text, and a cache of canvas patterns.
-export function makeStyle(element) {
-  const css = getComputedStyle(element);
-  const value = (name) => css.getPropertyValue(name).trim();
-  const given = value("--st-chart-categorical-colors").split(",").filter((text) => text.trim());
-  const ink = value("--ink");
-  return {
-    ink,
-    paper: value("--paper"),
-    free: value("--free"),
-    line: value("--line"),
-    muted: value("--muted"),
-    live: value("--live"),
-    waste: value("--waste"),
-    wastePaper: value("--waste-paper"),
-    cached: value("--cached"),
-    colors: given.length >= 8 ? given.slice(0, 8).map((text) => text.trim()) : [...OKABE_ITO, ink],
-    font: css.fontFamily,
-    pixelRatio: window.devicePixelRatio || 1,
-    patterns: new Map(),
-  };
-}
-
-export const colorOf = (style, request) => style.colors[request % style.colors.length];
-export const hatchOf = (style, request) => HATCHES[Math.floor(request / style.colors.length) % HATCHES.length];
-
-// Black or white, whichever reads better on a colour given as #rrggbb.
-export function textOn(color) {
-  const [r, g, b] = [1, 3, 5].map((at) => {
-    const channel = parseInt(color.slice(at, at + 2), 16) / 255;
-    return channel <= 0.03928 ? channel / 12.92 : ((channel + 0.055) / 1.055) ** 2.4;
-  });
-  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000000" : "#ffffff";
-}
-
-// A repeating texture: `ground` with strokes of `ink`.
-function pattern(ctx, style, kind, ground, ink) {
-  const key = `${kind} ${ground} ${ink}`;
-  if (!style.patterns.has(key)) {
-    const tile = document.createElement("canvas");
-    tile.width = tile.height = TILE * style.pixelRatio;
-    const brush = tile.getContext("2d");
-    brush.scale(style.pixelRatio, style.pixelRatio);
-    brush.fillStyle = ground;
-    brush.fillRect(0, 0, TILE, TILE);
-    brush.strokeStyle = brush.fillStyle = ink;
-    brush.lineWidth = 1.3;
-    brush.beginPath();
-    strokes(brush, kind);
-    brush.stroke();
-    const made = ctx.createPattern(tile, "repeat");
-    made.setTransform(new DOMMatrix().scale(1 / style.pixelRatio));
-    style.patterns.set(key, made);
-  }
-  return style.patterns.get(key);
-}
-
-function strokes(brush, kind) {
-  const line = (x0, y0, x1, y1) => {
-    brush.moveTo(x0, y0);
-    brush.lineTo(x1, y1);
-  };
-  if (kind === "up" || kind === "cross") {
-    line(-1, TILE + 1, TILE + 1, -1);
-    line(-1, 1, 1, -1);
-    line(TILE - 1, TILE + 1, TILE + 1, TILE - 1);
-  }
-  if (kind === "down" || kind === "cross") {
-    line(-1, -1, TILE + 1, TILE + 1);
-    line(TILE - 1, -1, TILE + 1, 1);
-    line(-1, TILE - 1, 1, TILE + 1);
-  }
-  if (kind === "across") line(0, TILE / 2, TILE, TILE / 2);
-  if (kind === "dots") brush.fillRect(TILE / 2 - 1, TILE / 2 - 1, 2, 2);
-}
-
-// How a ledger class looks. `request` is null where all of them are meant (timeline, legend).
-export function fillOf(ctx, style, name, request) {
-  const color = request === null ? style.live : colorOf(style, request);
-  switch (name) {
-    case "live": {
-      const hatch = request === null ? "none" : hatchOf(style, request);
-      return hatch === "none" ? color : pattern(ctx, style, hatch, color, textOn(color) + "90");
-    }
-    case "reserved":
-      return pattern(ctx, style, "dots", mix(color, style.paper, 0.22), color);
-    case "internal":
-      return pattern(ctx, style, "up", style.wastePaper, style.waste);
-    case "rounding":
-      return pattern(ctx, style, "across", style.wastePaper, style.waste);
-    case "external":
-      return pattern(ctx, style, "dots", style.free, style.waste);
-    case "cached":
-      return pattern(ctx, style, "down", style.free, style.cached);
-    default:
-      return style.free;
-  }
-}
-
-export const LOOKS = 8 * HATCHES.length; // request n looks like request n + LOOKS
-
-// CSS rules `.fill-CLASS-N` that give elements the textures of the canvas.
-export function fillRules(style) {
-  const rules = [];
-  for (const name of ["live", "reserved", "internal", "rounding"]) {
-    for (let request = 0; request < LOOKS; request++) {
-      const tile = document.createElement("canvas");
-      const ctx = fitCanvas(tile, 2 * TILE, 2 * TILE, style);
-      ctx.fillStyle = fillOf(ctx, style, name, request);
-      ctx.fillRect(0, 0, 2 * TILE, 2 * TILE);
-      const color = colorOf(style, request);
-      const selector = `.pagelab .fill-${name}-${request}`;
-      rules.push(`${selector} { background: url(${tile.toDataURL()}) 0 0 / ${2 * TILE}px; color: ${textOn(color)} }`);
-      if (name === "live") rules.push(`${selector} > span { background: ${color} }`);
-    }
-  }
-  return rules.join("\n");
-}
-
-function mix(color, ground, share) {
-  const part = (text, at) => parseInt(text.slice(at, at + 2), 16);
-  const channel = (at) => Math.round(share * part(color, at) + (1 - share) * part(ground, at));
-  return `rgb(${channel(1)} ${channel(3)} ${channel(5)})`;
-}
-
-// Makes a canvas as sharp as the screen; returns its context, to be used in CSS pixels.
-export function fitCanvas(canvas, width, height, style) {
-  canvas.width = Math.round(width * style.pixelRatio);
-  canvas.height = Math.round(height * style.pixelRatio);
-  canvas.style.height = `${height}px`;
-  const ctx = canvas.getContext("2d");
-  ctx.scale(style.pixelRatio, style.pixelRatio);
-  return ctx;
-}
-
-// The physical pool of one side. `focus` is the request to stress, or null. `isStranded`: free memory that
+// One side's pool. `focus` is the request to stress, or null. `isStranded`: free memory that
 // the head of the queue cannot use.
 export class PoolPainter {
   constructor(canvas, layout, log, style, labels) {
@@ -219,7 +79,7 @@ export class PoolPainter {
       this.ctx.globalAlpha = FAINT;
     }
     let slot = first;
-    for (const name of ["live", "reserved", "internal", "rounding", "cached"]) {
+    for (const name of PARTS) {
       const length = content[name];
       if (!length) continue;
       this.fillRange(slot, length, fillOf(this.ctx, this.style, name, content.owner), slot + length === end);
@@ -309,29 +169,5 @@ export class PoolPainter {
     ctx.fillStyle = colorOf(this.style, this.focus !== null && held.has(this.focus) ? this.focus : owner);
     ctx.fillRect(left, y + h - written, width, written);
     ctx.globalAlpha = 1;
-  }
-}
-
-// The ledger of one side over the whole clock, classes stacked in the order of `CLASSES` from below.
-export function paintTimeline(ctx, style, { means, pool, width, height }) {
-  ctx.fillStyle = style.free;
-  ctx.fillRect(0, 0, width, height);
-  const floor = new Float64Array(width);
-  for (const name of CLASSES) {
-    if (name === "free" || !means[name]) continue;
-    ctx.beginPath();
-    ctx.moveTo(0, height);
-    const top = floor.map((value, column) => value + means[name][column]);
-    top.forEach((value, column) => {
-      ctx.lineTo(column, height * (1 - value / pool));
-      ctx.lineTo(column + 1, height * (1 - value / pool));
-    });
-    for (let column = width - 1; column >= 0; column--) {
-      ctx.lineTo(column + 1, height * (1 - floor[column] / pool));
-      ctx.lineTo(column, height * (1 - floor[column] / pool));
-    }
-    ctx.fillStyle = fillOf(ctx, style, name, null);
-    ctx.fill();
-    floor.set(top);
   }
 }

@@ -8,6 +8,9 @@
 
 export const KEYFRAME_FRAMES = 64;
 export const QUEUES = ["waiting", "running", "swapped"];
+export const HELD = ["live", "reserved", "internal", "rounding"];
+export const PARTS = [...HELD, "cached"]; // of a cell, in the order in which its slots lie
+export const CLASSES = [...PARTS, "external", "free"]; // of a pool
 
 export function emptyState() {
   return {

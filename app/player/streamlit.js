@@ -8,8 +8,13 @@ export default function ({ parentElement, data, setStateValue }) {
   if (known) {
     known.load(data.replay);
   } else {
-    const onStep = (moment) => setStateValue("step", moment);
-    live.set(parentElement, mount(parentElement, data.replay, { moment: data.moment ?? undefined, onStep }));
+    const { replay, moment, pin } = data;
+    const onStep = (now) => {
+      if (pin !== undefined) setStateValue("pin", now.pin); // a page that does not ask for it has no place for it
+      setStateValue("step", now.moment);
+    };
+    const options = { moment: moment ?? undefined, pin: pin ?? undefined, page: PAGE, link: () => location.href };
+    live.set(parentElement, mount(parentElement, replay, { ...options, onStep }));
   }
   return () => {
     live.get(parentElement)?.stop();

@@ -61,15 +61,37 @@ export function stepWords(log, frame) {
 }
 
 // One line for a moment: the most interesting event of each side that has just moved, for the live region.
-export function headline(replay, moment, labels, letters) {
+// `told`: of each side, how many events may be told; null for all.
+export function headline(replay, moment, labels, letters, told = []) {
   const parts = replay.sides.flatMap((log, side) => {
     const frame = replay.clock.frames[side][moment];
     if (moment > 0 && replay.clock.frames[side][moment - 1] === frame) return [];
-    const [first] = byInterest(log.said[frame]);
+    const [first] = byInterest(log.said[frame].slice(0, told[side] ?? undefined));
     const name = letters.length > 1 ? `${letters[side]}, ${log.name}: ` : "";
     return [`${name}${first ? sentence(first, labels) : stepWords(log, frame)}.`];
   });
   return parts.join(" ");
+}
+
+// What the pictures are, for who sees them for the first time.
+export function leadWords({ sides }) {
+  const who = sides.length > 1
+    ? "Two servers get the same requests and the same memory for their keys and values."
+    : "This is a server's memory for keys and values.";
+  const wasted = sides.some(({ columns }) => columns.internal || columns.rounding);
+  return `${who} A colour is a request; dots are slots that it will still fill${wasted ? ", red hatching is memory held for nothing" : ""}, plain grey is free.`;
+}
+
+// The small print below the legend.
+export function legendWords({ sides }) {
+  const isBlocky = sides.some((log) => log.cell_slots);
+  return [
+    `${sides.length > 1 ? "Both sides serve the same requests and stand on one clock: at each moment you see what each has after its last finished step. " : ""}`
+      + "Memory runs by address from left to right, then row by row; equal places are equal addresses. "
+      + `${isBlocky ? "A thin gap ends a block. " : ""}Colour says whose slot it is (hatching from the ninth request on), texture says what for.`,
+    "The strip over the memory is what one request sees: its tokens in order, block by block. The arrows are its block table. "
+      + "A thick frame is what the moment's event is about, a thin one what you point at; ×3 says that a block stands in three tables.",
+  ];
 }
 
 // The text alternative of a pool's picture.
@@ -86,6 +108,22 @@ export function poolWords(log, frame, state, labels) {
   const holders = largest.length ? ` Most is held by ${largest.join(", ")}.` : "";
   return `Memory of ${log.name}, ${plural(log.pool, "slot")}: ${parts.join(", ")}.${holders}`;
 }
+
+// What the strip says to who cannot see it.
+export function stripWords(log, state, sequence, labels) {
+  if (sequence === null) return `No block table of ${log.name}: nobody holds memory.`;
+  const cells = state.tables.get(sequence);
+  const name = labels[log.owners[sequence]];
+  if (!log.cell_slots) return `${name} holds one range that starts at slot ${count(cells[0])}.`;
+  const runs = tableRuns(cells).slice(0, 12).map(([from, to, first, last]) =>
+    from === to ? `${from} in ${first}` : `${from} to ${to} in ${first} to ${last}`);
+  return `Block table of ${name}, logical in physical block: ${runs.join(", ")}${cells.length > 12 ? ", and so on" : ""}.`;
+}
+
+const SOURCES = { measured: "measured on a real engine", simulated: "simulated" };
+
+// A badge that lets the two never be confused.
+export const sourceWords = (source) => SOURCES[source] ?? `recorded: ${source}`;
 
 // A block table in few characters, neighbours joined: [[first logical, last logical, first cell, last cell]].
 export function tableRuns(cells) {

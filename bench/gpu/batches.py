@@ -25,7 +25,9 @@ class Shape:
     query_len: int = 1
     dtype: torch.dtype = torch.bfloat16
     cache_dtype: torch.dtype | None = None
+    token_scales: bool = False  # of an 8-bit cache
     contiguous: bool = False
+    splits: bool = True  # whether a few query tokens go through the decode kernel
 
     @property
     def stored(self) -> torch.dtype:
@@ -33,9 +35,9 @@ class Shape:
 
     @property
     def kv_bytes(self) -> int:
-        """Bytes of keys and values of the context."""
-        tokens = self.num_seqs * self.seq_len
-        return 2 * tokens * self.num_kv_heads * self.head_dim * self.stored.itemsize
+        """Bytes of keys and values of the context, scales of tokens included."""
+        vectors = 2 * self.num_seqs * self.seq_len * self.num_kv_heads
+        return vectors * (self.head_dim * self.stored.itemsize + 4 * self.token_scales)
 
     @property
     def flops(self) -> int:
@@ -49,12 +51,8 @@ class Shape:
         names = ("num_seqs", "seq_len", "num_heads", "num_kv_heads", "head_dim", "block_size", "query_len")
         facts = {name: getattr(self, name) for name in names}
         kinds = {"dtype": str(self.dtype), "cache_dtype": str(self.stored), "contiguous": self.contiguous}
+        kinds |= {"token_scales": self.token_scales, "splits": self.splits}
         return {**facts, **kinds, "kv_bytes": self.kv_bytes}
-
-
-def chosen(cases: dict[str, Any], device: torch.device, count: int = 2) -> dict[str, Any]:
-    """All of them, or on a CPU the first few."""
-    return cases if device.type == "cuda" else dict(list(cases.items())[:count])
 
 
 def small(shape: Shape, device: torch.device) -> Shape:
@@ -83,6 +81,18 @@ class Batch:
         slots = shape.num_seqs * num_blocks * shape.block_size
         size = (slots, shape.num_kv_heads, shape.head_dim)
         self.keys, self.values = (random(size, shape.stored, device) for _ in range(2))
+        self.options: dict[str, Any] = {"backend": BACKEND}
+        if shape.token_scales:
+            scales = {name: torch.rand(size[:-1], device=device) for name in ("key_scales", "value_scales")}
+            self.options |= (
+                scales
+                if shape.contiguous
+                else {name: one.unflatten(0, (-1, shape.block_size)) for name, one in scales.items()}
+            )
+        if shape.query_len > 1 and shape.splits:
+            self.options["max_query_len"] = shape.query_len
+        if shape.contiguous:
+            self.options["max_seq_len"] = shape.seq_len
         rows = shape.num_seqs * shape.query_len
         self.query = random((rows, shape.num_heads, shape.head_dim), shape.dtype, device)
         order = torch.randperm(shape.num_seqs * num_blocks, device=device).to(torch.int32)
@@ -108,8 +118,8 @@ class Batch:
             place = (*self.caches, self.table, self.seq_lens)
             functions = (paged_attention, paged_prefill)
         if self.shape.query_len == 1:
-            return functions[0](self.query, *place, out=self.out, backend=BACKEND)
-        return functions[1](self.query, *place, self.query_start_loc, out=self.out, backend=BACKEND)
+            return functions[0](self.query, *place, out=self.out, **self.options)
+        return functions[1](self.query, *place, self.query_start_loc, out=self.out, **self.options)
 
 
 def random(size: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:

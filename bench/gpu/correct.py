@@ -7,12 +7,14 @@ import torch
 from torch import Tensor
 
 from bench.gpu.batches import BACKEND, random
+from bench.gpu.here import Here
 from engine.attention import copy_blocks, paged_attention, paged_prefill, swap_blocks, write_kv
 from engine.attention.copy import BITS
 
 TOLERANCE = {torch.float32: 2e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
 BF16, FP16, FP32 = torch.bfloat16, torch.float16, torch.float32
 E4M3, E5M2, INT8 = torch.float8_e4m3fn, torch.float8_e5m2, torch.int8
+CODES = (E4M3, INT8)  # that the engine's pools hold
 CASES: dict[str, dict[str, Any]] = {
     **{f"{dtype}": {"dtype": dtype} for dtype in (BF16, FP16, FP32)},
     **{f"bf16, cache {code}": {"cache_dtype": code} for code in (E4M3, E5M2, INT8)},
@@ -25,30 +27,37 @@ CASES: dict[str, dict[str, Any]] = {
     "window and sinks": {"window": 50, "sinks": 6},
     "ALiBi": {"alibi": True},
     "softcap": {"softcap": 5.0},
+    **{
+        f"bf16, cache {code}, scales of tokens": {"cache_dtype": code, "token_scales": True} for code in CODES
+    },
+    "fp32, int8, scales of tokens": {"dtype": FP32, "cache_dtype": INT8, "token_scales": True},
+    "dropped tokens": {"drops": True},
     "all": {"window": 300, "sinks": 3, "alibi": True, "softcap": 9.0, "scale": 0.2, "dtype": FP16},
 }
 
 
-def correctness(device: torch.device, yardstick: float) -> dict[str, Any]:
+def correctness(here: Here) -> dict[str, Any]:
     """Name -> the largest difference and whether it is within what the dtype can hold."""
-    cases = CASES if device.type == "cuda" else {name: CASES[name] for name in (str(FP32), "blocks of 7")}
-    lens, queries = (
-        ([0, 1, 37, 700, 2050], [0, 1, 20, 133, 40]) if device.type == "cuda" else ([0, 21], [0, 7])
-    )
-    found = {name: attention(lens, queries, device, **options) for name, options in cases.items()}
-    for check in (written, copied, swapped, alone):
-        found[check.__name__] = {"ok": check(device)}
-    if device.type == "cuda":
-        found["far"] = {"ok": far(device)}
+    device, found = here.device, {}
+    names = list(CASES) if here.is_gpu else [str(FP32), "blocks of 7", "fp32, int8, scales of tokens"]
+    lens, queries = ([0, 21], [0, 7])
+    if here.is_gpu:
+        lens, queries = ([0, 1, 37, 700, 2050, 3000], [0, 1, 20, 133, 40, 8])
+    checks: dict[str, Any] = {check.__name__: check for check in (written, scaled, copied, swapped, alone)}
+    checks |= {"far": far} if here.is_gpu else {}
+    for name, check in here.cases(checks, len(checks)):
+        found[name] = {"ok": check(device)}
+    for name, options in here.cases({name: CASES[name] for name in names}, len(names)):
+        found[name] = attention(lens, queries, device, **options)
     return found
 
 
 def attention(
     lens: list[int], queries: list[int], device: torch.device, *, dtype: torch.dtype = BF16,
     cache_dtype: torch.dtype | None = None, head_dim: int = 128, group: int = 4, block_size: int = 16,
-    alibi: bool = False, **options: Any,
+    alibi: bool = False, token_scales: bool = False, drops: bool = False, **options: Any,
 ) -> dict[str, Any]:  # fmt: skip
-    """Decode and prefill of a ragged batch. Free slots hold NaN, free table entries 2**30."""
+    """Decode, prefill and few queries of a ragged batch. Free slots hold NaN, free table entries 2**30."""
     torch.manual_seed(0)
     stored, num_kv_heads = cache_dtype or dtype, 2
     max_blocks = -(-max(lens) // block_size) + 1
@@ -68,16 +77,28 @@ def attention(
         bits = BITS[stored.itemsize]
         cache.view(bits)[~live] = poison.view(bits)[~live]
     num_heads = 2 * group
-    options |= {"k_scale": 0.02, "v_scale": 0.03} if stored == INT8 else {}
+    options |= {"k_scale": 0.02, "v_scale": 0.03} if stored == INT8 and not token_scales else {}
+    if token_scales:
+        free = torch.where(live[..., None], 0.0, float("nan"))
+        for name in ("key_scales", "value_scales"):
+            options[name] = torch.rand(size[:-1], device=device) * 0.03 + free
+    if drops:
+        tokens = torch.arange(max(lens), device=device)
+        options["seen_until"] = (tokens + 40 * (1 + tokens % 3)).int().repeat(len(lens), 1)
     options |= {"alibi_slopes": torch.rand(num_heads, device=device)} if alibi else {}
     seq_lens = torch.tensor(lens, dtype=torch.int32, device=device)
-    starts = torch.tensor([0, *accumulate(queries)], dtype=torch.int32, device=device)
+    few = [min(count, 8) for count in queries]
+    calls: list[tuple[Any, int, tuple[Tensor, ...], dict[str, Any]]] = [(paged_attention, len(lens), (), {})]
+    for counts, more in ((queries, {}), (few, {"max_query_len": 8})):
+        starts = torch.tensor([0, *accumulate(counts)], dtype=torch.int32, device=device)
+        calls.append((paged_prefill, sum(counts), (starts,), more))
     worst = 0.0
-    for function, rows, more in ((paged_attention, len(lens), ()), (paged_prefill, sum(queries), (starts,))):
+    for function, rows, more, hint in calls:
         query = random((rows, num_heads, head_dim), dtype, device)
         exact_caches = caches if stored.itemsize == 1 else [cache.double() for cache in caches]
         exact = function(query.double(), *exact_caches, table, seq_lens, *more, **options, backend="torch")
-        result = function(query, *caches, table, seq_lens, *more, **options, backend=BACKEND)
+        ours = {**options, **hint, "backend": BACKEND}
+        result = function(query, *caches, table, seq_lens, *more, **ours)
         distance = ((result.double() - exact).abs() / (1 + exact.abs())).max().item()
         worst = max(worst, distance if result.isfinite().all() else float("inf"))
     tolerance = TOLERANCE[dtype]
@@ -101,6 +122,23 @@ def written(device: torch.device) -> bool:
             for pool, backend in zip(pools, ("torch", BACKEND), strict=True):
                 write_kv(key, key, pool[0], pool[1], slots, **scales, backend=backend)
             results.append(same_bits(*pools))
+    return all(results)
+
+
+def scaled(device: torch.device) -> bool:
+    """Codes and the scale of each vector, as torch makes them."""
+    results: list[bool] = []
+    for dtype in (FP32, FP16, BF16) if device.type == "cuda" else (FP32,):
+        for code in (INT8, E4M3, E5M2):
+            key = random((9, 3, 80), FP32, device) * 10 ** torch.randint(-3, 4, (9, 3, 1), device=device)
+            slots = torch.tensor([3, -1, 27, 14, 0, 100, 99, 5, -1], device=device)
+            pools = [torch.zeros(2, 8, 16, 3, 80, device=device).to(code) for _ in range(2)]
+            scales = [torch.zeros(2, 8, 16, 3, device=device) for _ in range(2)]
+            for pool, own, backend in zip(pools, scales, ("torch", BACKEND), strict=True):
+                key_scales, value_scales = own
+                options = {"key_scales": key_scales, "value_scales": value_scales, "backend": backend}
+                write_kv(key.to(dtype), key.to(dtype), pool[0], pool[1], slots, **options)
+            results += [same_bits(*pools), same_bits(*scales)]
     return all(results)
 
 

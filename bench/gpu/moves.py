@@ -5,42 +5,56 @@ from typing import Any
 import torch
 
 from bench.gpu.batches import BACKEND, random
+from bench.gpu.here import Here
 from bench.gpu.timing import by_the_clock, num_sets, timed
 from engine.attention import copy_blocks, swap_blocks, write_kv
 from engine.attention.copy import move
 from engine.attention.triton_copy import launch
 
 NUM_KV_HEADS, HEAD_DIM, LAYERS = 8, 128, 32
+CACHES = {  # dtype, and whether each token has a scale
+    "bf16": (torch.bfloat16, False),
+    "fp8": (torch.float8_e4m3fn, False),
+    "fp8, scales of tokens": (torch.float8_e4m3fn, True),
+    "int8, scales of tokens": (torch.int8, True),
+}
 
 
-def write(device: torch.device, yardstick: float) -> dict[str, Any]:
+def write(here: Here) -> dict[str, Any]:
     """New keys and values into random slots: bytes read and written."""
-    is_gpu, found = device.type == "cuda", {}
-    for num_tokens in (1, 32, 256, 8192) if is_gpu else (3,):
-        for cache_dtype in (torch.bfloat16, torch.float8_e4m3fn):
-            moved = 2 * num_tokens * NUM_KV_HEADS * HEAD_DIM * (2 + cache_dtype.itemsize)
-            calls = [
-                write_call(num_tokens, cache_dtype, device) for _ in range(min(num_sets(moved, device), 32))
-            ]
-            result = timed(calls, device)
-            rate = moved / result.seconds
-            facts = {"bytes": moved, "seconds": result.seconds, "bytes_per_s": rate, "graph": result.graph}
-            found[f"{num_tokens} tokens, {cache_dtype}"] = facts | {"share_of_copy": rate / yardstick}
+    kinds = {
+        f"{num_tokens} tokens, {name}": (num_tokens, *kind)
+        for num_tokens in ((1, 32, 256, 8192) if here.is_gpu else (3,))
+        for name, kind in CACHES.items()
+    }
+    found: dict[str, Any] = {}
+    for name, (num_tokens, cache_dtype, has_scales) in here.cases(kinds, 4):
+        vector = HEAD_DIM * (2 + cache_dtype.itemsize) + 4 * has_scales
+        moved = 2 * num_tokens * NUM_KV_HEADS * vector
+        count = min(num_sets(moved, here.device), 32)
+        kind = (num_tokens, cache_dtype, here.device)
+        calls = [write_call(*kind, has_scales=has_scales) for _ in range(count)]
+        result = timed(calls, here.device)
+        rate = moved / result.seconds
+        facts = {"bytes": moved, "seconds": result.seconds, "bytes_per_s": rate, "graph": result.graph}
+        found[name] = facts | {"share_of_copy": rate / here.copy_bytes_per_s}
     return found
 
 
-def write_call(num_tokens: int, cache_dtype: torch.dtype, device: torch.device) -> Any:
+def write_call(num_tokens: int, cache_dtype: torch.dtype, device: torch.device, *, has_scales: bool) -> Any:
     num_blocks = 2 * -(-num_tokens // 16)
     key, value = (random((num_tokens, NUM_KV_HEADS, HEAD_DIM), torch.bfloat16, device) for _ in range(2))
     size = (num_blocks, 16, NUM_KV_HEADS, HEAD_DIM)
     caches = [torch.zeros(size, dtype=torch.uint8, device=device).to(cache_dtype) for _ in range(2)]
     slots = torch.randperm(num_blocks * 16, device=device)[:num_tokens]
-    return lambda: write_kv(key, value, *caches, slots, backend=BACKEND)
+    scales = {name: torch.zeros(size[:-1], device=device) for name in ("key_scales", "value_scales")}
+    options: dict[str, Any] = scales if has_scales else {}
+    return lambda: write_kv(key, value, *caches, slots, **options, backend=BACKEND)
 
 
-def copy(device: torch.device, yardstick: float) -> dict[str, Any]:
+def copy(here: Here) -> dict[str, Any]:
     """Copy-on-write of some blocks of all layers in one launch, in a block-major pool and in one a layer."""
-    is_gpu, found = device.type == "cuda", {}
+    device, is_gpu, found = here.device, here.is_gpu, {}
     layers, num_blocks = (LAYERS, 1024) if is_gpu else (2, 8)
     storage = random((num_blocks, layers, 2, 16, NUM_KV_HEADS, HEAD_DIM), torch.bfloat16, device)
     apart = [storage[:, layer, kind] for layer in range(layers) for kind in range(2)]
@@ -56,14 +70,14 @@ def copy(device: torch.device, yardstick: float) -> dict[str, Any]:
             result = timed([call], device)
             rate = moved / result.seconds
             facts = {"bytes": moved, "seconds": result.seconds, "bytes_per_s": rate, "graph": result.graph}
-            found[f"{num_pairs} pairs, {way}"] = facts | {"share_of_copy": rate / yardstick}
+            found[f"{num_pairs} pairs, {way}"] = facts | {"share_of_copy": rate / here.copy_bytes_per_s}
     return found
 
 
-def swap(device: torch.device, yardstick: float) -> dict[str, Any]:
+def swap(here: Here) -> dict[str, Any]:
     """Bytes a second between GPU and host by the size of a run: as they are, staged, and by the copy kernel
     through pinned memory; beside one large transfer."""
-    is_gpu, found = device.type == "cuda", {}
+    device, is_gpu, found = here.device, here.is_gpu, {}
     total = 64 * 2**20 if is_gpu else 2**14
     whole = torch.zeros(total, dtype=torch.uint8, device=device)
     host = torch.zeros(total, dtype=torch.uint8, pin_memory=is_gpu)

@@ -6,9 +6,11 @@ from importlib import import_module
 from typing import Any
 
 import torch
+from torch.nn.attention.bias import causal_lower_right
 from torch.nn.functional import scaled_dot_product_attention
 
-from bench.gpu.batches import Batch, Shape, chosen, small
+from bench.gpu.batches import Batch, Shape, small
+from bench.gpu.here import Here
 from bench.gpu.speed import LONG, MANY, MEDIUM
 from bench.gpu.timing import num_sets, timed
 
@@ -16,6 +18,7 @@ SHAPES = {
     "decode B1 S32k": LONG,
     "decode B32 S4k": MEDIUM,
     "decode B128 S1k": MANY,
+    "4 queries B32 S4k": replace(MEDIUM, query_len=4),
     "prefill 8k": Shape(num_seqs=1, seq_len=8192, query_len=8192),
 }
 Call = Callable[[], Any]
@@ -27,14 +30,17 @@ def ours(batch: Batch) -> Call:
 
 
 def sdpa(batch: Batch) -> Call:
-    """torch's own, on keys and values in one piece."""
+    """torch's own, on each sequence's keys and values in one piece, copied there beforehand."""
     shape = batch.shape
-    query, keys, values = (
-        tensor.view(shape.num_seqs, -1, *tensor.shape[1:]).transpose(1, 2)
-        for tensor in (batch.query, batch.keys, batch.values)
+    query = batch.query.unflatten(0, (shape.num_seqs, -1)).transpose(1, 2)
+    keys, values = (
+        cache[batch.table.long()].flatten(1, 2)[:, : shape.seq_len].transpose(1, 2).contiguous()
+        for cache in batch.caches
     )
-    is_causal = shape.query_len > 1
-    return lambda: scaled_dot_product_attention(query, keys, values, is_causal=is_causal, enable_gqa=True)
+    options: dict[str, Any] = {"enable_gqa": True, "is_causal": shape.query_len > 1}
+    if 1 < shape.query_len < shape.seq_len:  # its own causal mask is aligned at the first token
+        options = {"enable_gqa": True, "attn_mask": causal_lower_right(shape.query_len, shape.seq_len)}
+    return lambda: scaled_dot_product_attention(query, keys, values, **options)
 
 
 def varlen(batch: Batch) -> Call:
@@ -55,6 +61,16 @@ def flash_attn(batch: Batch) -> Call:
     query = batch.query.view(batch.shape.num_seqs, -1, *batch.query.shape[1:])
     options = {"cache_seqlens": batch.seq_lens, "block_table": batch.table, "causal": True}
     return lambda: with_cache(query, *batch.caches, **options)
+
+
+def vllm(batch: Batch) -> Call:
+    """vLLM's build of FlashAttention, over its block table."""
+    attend = import_module("vllm.vllm_flash_attn").flash_attn_varlen_func
+    shape = batch.shape
+    lengths = {"seqused_k": batch.seq_lens, "cu_seqlens_q": batch.query_start_loc}
+    longest = {"max_seqlen_q": shape.query_len, "max_seqlen_k": shape.seq_len}
+    options = {**lengths, **longest, "block_table": batch.table, "causal": True}
+    return lambda: attend(q=batch.query, k=batch.caches[0], v=batch.caches[1], **options)
 
 
 def flashinfer(batch: Batch) -> Call:
@@ -89,17 +105,19 @@ PEERS: dict[str, tuple[Make, int]] = {  # name -> how to call it, block size it 
     "torch varlen_attn, blocks of 256": (varlen, 256),
     "flash_attn": (flash_attn, 256),
     "flashinfer": (flashinfer, 16),
+    "vLLM": (vllm, 16),
     "conch": (conch, 16),
 }
 
 
-def peers(device: torch.device, yardstick: float) -> dict[str, Any]:
+def peers(here: Here) -> dict[str, Any]:
     """Seconds of each on each shape, how far its result is from ours, or why there is none."""
-    return {
-        f"{name}: {peer}": attempt(make, replace(small(shape, device), block_size=block_size), device)
-        for name, shape in chosen(SHAPES, device, 1).items()
+    pairs = {
+        f"{name}: {peer}": (make, replace(small(shape, here.device), block_size=block_size))
+        for name, shape in SHAPES.items()
         for peer, (make, block_size) in PEERS.items()
     }
+    return {name: attempt(*pair, here.device) for name, pair in here.cases(pairs, len(PEERS))}
 
 
 def attempt(make: Make, shape: Shape, device: torch.device) -> dict[str, Any]:

@@ -5,7 +5,8 @@ from typing import Any
 
 import torch
 
-from bench.gpu.batches import Shape, chosen, measure, small
+from bench.gpu.batches import Shape, measure, small
+from bench.gpu.here import Here
 from engine.attention import triton_config
 
 LONG, MEDIUM, MANY = (
@@ -27,6 +28,17 @@ DECODES = {
     "B32 S4k, fp32": replace(MEDIUM, dtype=torch.float32),
     "B32 S4k, fp8": replace(MEDIUM, cache_dtype=torch.float8_e4m3fn),
     "B32 S4k, int8": replace(MEDIUM, cache_dtype=torch.int8),
+    "B32 S4k, fp8, scales of tokens": replace(MEDIUM, cache_dtype=torch.float8_e4m3fn, token_scales=True),
+    "B32 S4k, int8, scales of tokens": replace(MEDIUM, cache_dtype=torch.int8, token_scales=True),
+}
+SHORTS = {
+    "B1 S32k, 4 queries": replace(LONG, query_len=4),
+    "B32 S4k, 4 queries": replace(MEDIUM, query_len=4),
+    "B32 S4k, 8 queries": replace(MEDIUM, query_len=8),
+    "B32 S4k, 4 queries, int8, scales of tokens": replace(
+        MEDIUM, query_len=4, cache_dtype=torch.int8, token_scales=True
+    ),
+    "B32 S4k, 4 queries, contiguous": replace(MEDIUM, query_len=4, contiguous=True),
 }
 BLOCK_SIZES = (1, 8, 16, 32, 48, 64, 128, 256, 512)
 PREFILLS = {
@@ -50,71 +62,77 @@ def copy_bandwidth(device: torch.device) -> dict[str, Any]:
     return {"bytes": 2 * size, "seconds": result.seconds, "bytes_per_s": 2 * size / result.seconds}
 
 
-def decode(device: torch.device, yardstick: float) -> dict[str, Any]:
+def bandwidth(full: Shape, here: Here) -> dict[str, Any]:
     """Bytes of keys and values a second, and their share of the copy's."""
-    shapes = chosen(DECODES, device)
-    return {name: bandwidth(small(shape, device), device, yardstick) for name, shape in shapes.items()}
-
-
-def bandwidth(shape: Shape, device: torch.device, yardstick: float) -> dict[str, Any]:
-    result, num_sets = measure(shape, device)
+    shape = small(full, here.device)
+    result, num_sets = measure(shape, here.device)
     rate = shape.kv_bytes / result.seconds
-    rates = {"bytes_per_s": rate, "share_of_copy": rate / yardstick}
+    rates = {"bytes_per_s": rate, "share_of_copy": rate / here.copy_bytes_per_s}
     timing = {"seconds": result.seconds, "samples": result.samples, "graph": result.graph}
     return {**shape.facts(), **timing, "data_sets": num_sets, **rates}
 
 
-def chunks(device: torch.device, yardstick: float) -> dict[str, Any]:
+def decode(here: Here) -> dict[str, Any]:
+    """One query a sequence."""
+    return {name: bandwidth(shape, here) for name, shape in here.cases(DECODES)}
+
+
+def short(here: Here) -> dict[str, Any]:
+    """A few queries a sequence, beside the prefill kernel, which does not split a context."""
+    found: dict[str, Any] = {}
+    for name, shape in here.cases(SHORTS):
+        row, other = bandwidth(shape, here), bandwidth(replace(shape, splits=False), here)
+        found[name] = row | {"by_the_prefill_kernel": other["seconds"] / row["seconds"]}
+    return found
+
+
+def chunks(here: Here) -> dict[str, Any]:
     """Decode with larger chunks than the table's."""
     usual, found = triton_config.MIN_CHUNK, {}
     try:
-        for tokens in (128, 256, 512, 1024, 4096) if device.type == "cuda" else (usual,):
+        for tokens in (128, 256, 512, 1024, 4096) if here.is_gpu else (usual,):
             triton_config.MIN_CHUNK = tokens
-            for name, shape in chosen(SWEPT, device, 1).items():
-                found[f"{name}, chunks of {tokens}"] = bandwidth(small(shape, device), device, yardstick)
+            for name, shape in here.cases(SWEPT, 1):
+                found[f"{name}, chunks of {tokens}"] = bandwidth(shape, here)
     finally:
         triton_config.MIN_CHUNK = usual
     return found
 
 
-def launches(device: torch.device, yardstick: float) -> dict[str, Any]:
+def launches(here: Here) -> dict[str, Any]:
     """Decode with other tiles, warps and stages than the table's, at head_dim 128."""
     key, found = (2, 128), {}
     usual = triton_config.DECODE[key]
     sweep = [(32, 4, 5), (32, 4, 7), (64, 4, 3), (64, 4, 5), (64, 4, 7), (64, 8, 5), (128, 8, 5)]
     try:
-        for tile, num_warps, num_stages in sweep if device.type == "cuda" else sweep[:1]:
+        for tile, num_warps, num_stages in sweep if here.is_gpu else sweep[:1]:
             triton_config.DECODE[key] = replace(usual, tile=tile, num_warps=num_warps, num_stages=num_stages)
-            for name, shape in chosen(SWEPT, device, 1).items():
-                row = bandwidth(small(shape, device), device, yardstick)
+            for name, shape in here.cases(SWEPT, 1):
+                row = bandwidth(shape, here)
                 found[f"{name}, tile {tile}, {num_warps} warps, {num_stages} stages"] = row
     finally:
         triton_config.DECODE[key] = usual
     return found
 
 
-def block_sizes(device: torch.device, yardstick: float) -> dict[str, Any]:
+def block_sizes(here: Here) -> dict[str, Any]:
     """Pages of every size against one run of slots, on the same numbers of the same batch."""
-    base = small(MEDIUM, device)
-    baseline = bandwidth(replace(base, contiguous=True), device, yardstick)
+    baseline = bandwidth(replace(MEDIUM, contiguous=True), here)
     found = {"contiguous": baseline}
-    for size in BLOCK_SIZES if device.type == "cuda" else (1, 7):
-        row = bandwidth(replace(base, block_size=size), device, yardstick)
-        found[str(size)] = row | {"slower_than_contiguous": row["seconds"] / baseline["seconds"] - 1}
+    sizes = {str(size): size for size in (BLOCK_SIZES if here.is_gpu else (1, 7))}
+    for name, size in here.cases(sizes):
+        row = bandwidth(replace(MEDIUM, block_size=size), here)
+        found[name] = row | {"slower_than_contiguous": row["seconds"] / baseline["seconds"] - 1}
     return found
 
 
-def prefill(device: torch.device, yardstick: float) -> dict[str, Any]:
+def prefill(here: Here) -> dict[str, Any]:
     """Floating-point operations a second of the two products, causal."""
     found: dict[str, Any] = {}
-    for name, full in chosen(PREFILLS, device, 1).items():
-        shape = small(full, device)
-        result, _ = measure(shape, device)
+    for name, full in here.cases(PREFILLS, 1):
+        shape = small(full, here.device)
+        result, _ = measure(shape, here.device)
         timing = {"seconds": result.seconds, "samples": result.samples, "graph": result.graph}
-        found[name] = {
-            **shape.facts(),
-            **timing,
-            "flops": shape.flops,
-            "flop_per_s": shape.flops / result.seconds,
-        }
+        rates = {"flops": shape.flops, "flop_per_s": shape.flops / result.seconds}
+        found[name] = {**shape.facts(), **timing, **rates}
     return found

@@ -3,8 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-import torch
-
+from bench.gpu.here import Here
 from engine import measure
 from engine.agreement import agreement
 from sim import Config, simulate
@@ -14,9 +13,9 @@ from sim.trace.builtin import BUILTINS
 SHAPE = llama_spec("bench-1b", 22, (32, 4), 2048, 5632, 32000, 4096, "a 1.1B Llama shape with random weights")
 
 
-def spine(device: torch.device, yardstick: float) -> dict[str, Any]:
+def spine(here: Here) -> dict[str, Any]:
     """Simulated against measured, step by step, and how fast the engine went."""
-    is_gpu = device.type == "cuda"
+    device, is_gpu = here.device, here.is_gpu
     MODELS[SHAPE.name] = SHAPE
     model, kv_dtype = (SHAPE.name, "bf16") if is_gpu else ("tiny", "fp32")
     trace = BUILTINS["demo"].make(0).first(60 if is_gpu else 2)

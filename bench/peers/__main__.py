@@ -1,39 +1,32 @@
 """What people would use instead: the same weights, requests and machine, one system after another.
 
     pagelab model get smollm2
-    python -m bench.peers --python PEERS/bin/python      # an environment with transformers, llama-cpp-python
+    python -m bench.peers --python HF/bin/python --llama-python LLAMA/bin/python --vllm-python VLLM/bin/python
     python -m bench.peers --requests 8 --only pagelab,transformers-one-by-one --out -
 
-Each system runs in a process of its own; one that is not installed is skipped, and the reason is kept. Tokens
-are compared with those of transformers one by one. Without `--requests`, 50 requests come at once.
+Each system runs in a process, and if wanted in an environment, of its own; one that is not installed is
+skipped, and the reason is kept. 50 requests come at once, if `--requests` says nothing else. The slow ones
+get the first 12 or 24 of them, for a rate needs no more; `--whole` gives all to all, and takes twice as
+long. Tokens are compared with those of transformers.
 """
 
 import argparse
 import json
 import os
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
+from rich.console import Console
+
 from bench.machine import RESULTS, describe
+from bench.peers.compare import MIB, finish, ratios, table
 from bench.peers.gguf import write_float32
-from bench.peers.work import Work, draw_work, write_work
+from bench.peers.systems import SYSTEMS, Result, python_of, run_system
+from bench.peers.work import Work, draw_work, write_first, write_work
 from engine.checkpoint.named import need_model
 from sim.models import get_model
 
-HERE = Path(__file__).parent
-REFERENCE = "transformers-one-by-one"
-SYSTEMS: dict[str, tuple[str, list[str]]] = {  # name -> what it needs, and its script with arguments
-    "pagelab": ("torch", ["-m", "bench.peers.run_pagelab"]),
-    REFERENCE: ("transformers", [str(HERE / "run_transformers.py"), "one-by-one"]),
-    "transformers-static": ("transformers", [str(HERE / "run_transformers.py"), "static"]),
-    "transformers-continuous": ("transformers", [str(HERE / "run_transformers.py"), "continuous"]),
-    "llama.cpp-one-by-one": ("llama_cpp", [str(HERE / "run_llama_cpp.py"), "one-by-one"]),
-    "llama.cpp-batched": ("llama_cpp", [str(HERE / "run_llama_cpp.py"), "batched"]),
-    "vllm": ("vllm", [str(HERE / "run_vllm.py")]),
-}
 LIMITS = {"block_size": 16, "pool_slots": 8192, "max_seqs": 32, "max_batch_tokens": 2048}
 
 
@@ -42,35 +35,40 @@ def main() -> None:
     work = draw_work(options.model, options.requests, options.seed)
     limits = {**LIMITS, "threads": options.threads}
     limits["kv_bytes_per_slot"] = get_model(options.model).kv_bytes_per_token("fp32")
-    results: dict[str, Any] = {}
+    results: dict[str, Result] = {}
+    own = {"transformers": options.python, "llama_cpp": options.llama_python, "vllm": options.vllm_python}
     with tempfile.TemporaryDirectory() as name:
         file = write_work(work, options.model, Path(name), limits=limits)
         add_gguf(file, need_model(options.model), Path(name), wanted=options.only)
-        for system in options.only:
-            results[system] = run_system(system, file, options)
-            print(sentence(system, results[system], work), flush=True)
-    document = make_document(results, work, options, limits)
-    text = json.dumps(document, indent=2) + "\n"
-    if options.out == "-":
-        print(text)
-    else:
-        Path(options.out).write_text(text, encoding="utf-8")
+        for one in options.only:
+            system = SYSTEMS[one]
+            theirs = file if options.whole else write_first(file, system.num_requests)
+            python = python_of(system, own)
+            results[one] = run_system(system, python, theirs, threads=options.threads, limit_s=options.limit)
+            print(sentence(one, results[one]), flush=True)
+    finished = finish(results, work)
+    Console().print(table(finished))
+    write(document(finished, work, options, limits), options.out)
 
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench.peers", description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--requests", type=int, default=50)
+    parser.add_argument("--whole", action="store_true", help="all requests for the slow systems too")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--model", default="smollm2-135m")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--python", default=sys.executable, help="interpreter of the peers' environment")
-    parser.add_argument("--vllm-python", default=None, help="interpreter of vLLM's, if it has its own")
+    parser.add_argument("--python", default=None, help="interpreter of transformers' environment")
+    parser.add_argument("--llama-python", default=None, help="interpreter of llama-cpp-python's (--python)")
+    parser.add_argument("--vllm-python", default=None, help="interpreter of vLLM's (--python)")
     parser.add_argument("--only", default=",".join(SYSTEMS), help="systems, in the order in which they run")
-    parser.add_argument("--limit", type=int, default=1800, help="seconds for one system")
+    parser.add_argument("--limit", type=int, default=900, help="seconds for one system")
     parser.add_argument(
         "--out", default=str(RESULTS / "peers.json"), help="result file; - is standard output"
     )
     options = parser.parse_args()
+    options.llama_python = options.llama_python or options.python
+    options.vllm_python = options.vllm_python or options.python
     options.only = options.only.split(",")
     unknown = [system for system in options.only if system not in SYSTEMS]
     if unknown:
@@ -86,50 +84,13 @@ def add_gguf(file: Path, source: Path, folder: Path, *, wanted: list[str]) -> No
         file.write_text(json.dumps(work), encoding="utf-8")
 
 
-def run_system(system: str, file: Path, options: argparse.Namespace) -> dict[str, Any]:
-    """Its result, or `skipped` with the reason."""
-    needs, script = SYSTEMS[system]
-    python = sys.executable if system == "pagelab" else options.python
-    if system == "vllm" and options.vllm_python:
-        python = options.vllm_python
-    if subprocess.run([python, "-c", f"import {needs}"], capture_output=True, check=False).returncode:
-        return {"skipped": f"{needs} cannot be imported in its environment"}
-    environment = {**os.environ, "OMP_NUM_THREADS": str(options.threads)}
-    load = os.getloadavg()[0]
-    try:
-        done = subprocess.run(
-            [python, *script, str(file)],
-            capture_output=True,
-            text=True,
-            timeout=options.limit,
-            env=environment,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return {"skipped": f"took more than {options.limit} s"}
-    if done.returncode:
-        lines = done.stderr.strip().splitlines()
-        return {"skipped": f"failed: {lines[-1] if lines else f'exit code {done.returncode}'}"}
-    return {**json.loads(done.stdout.strip().splitlines()[-1]), "load_before": load}
-
-
-def make_document(
-    results: dict[str, Any], work: Work, options: argparse.Namespace, limits: dict[str, int]
+def document(
+    finished: dict[str, Result], work: Work, options: argparse.Namespace, limits: dict[str, int]
 ) -> dict[str, Any]:
-    """The result file: ratios beside seconds, and how many requests got the reference's tokens."""
-    reference = results.get(REFERENCE, {})
-    for result in results.values():
-        tokens = result.pop("tokens", None) if result is not reference else result.get("tokens")
-        if tokens is None:
-            continue
-        result["tokens_per_s"] = work.num_output_tokens / result["seconds"]
-        if "tokens" in reference:
-            result["times_one_by_one"] = reference["seconds"] / result["seconds"]
-            pairs = zip(tokens, reference["tokens"], strict=True)
-            result["requests_with_equal_tokens"] = sum(ours == theirs for ours, theirs in pairs)
-    reference.pop("tokens", None)
+    """The result file."""
     return {
-        "command": f"python -m bench.peers --requests {options.requests} --seed {options.seed}",
+        "command": f"python -m bench.peers --requests {options.requests} --seed {options.seed}"
+        + " --whole" * options.whole,
         "machine": {**describe("torch"), "threads": options.threads, "load_at_end": os.getloadavg()},
         "work": {
             "model": options.model,
@@ -139,16 +100,26 @@ def make_document(
         },
         "limits": limits,
         "clock": "measured",
-        "systems": results,
+        "pagelab_over": ratios(finished),
+        "systems": finished,
     }
 
 
-def sentence(system: str, result: dict[str, Any], work: Work) -> str:
+def write(content: dict[str, Any], out: str) -> None:
+    """To the file, or to standard output."""
+    text = json.dumps(content, indent=2) + "\n"
+    if out == "-":
+        print(text)
+    else:
+        Path(out).write_text(text, encoding="utf-8")
+
+
+def sentence(system: str, result: Result) -> str:
     """One line for people."""
     if "skipped" in result:
         return f"{system:<26} skipped: {result['skipped']}"
-    rate = work.num_output_tokens / result["seconds"]
-    peak = result["peak_resident_bytes"] / 2**20
+    rate = sum(map(len, result["tokens"])) / result["seconds"]
+    peak = result["peak_resident_bytes"] / MIB
     return f"{system:<26} {result['seconds']:8.1f} s {rate:8.1f} tokens/s {peak:8.0f} MiB at most"
 
 

@@ -32,12 +32,16 @@ class Batch:
         self.raw.n_tokens = place + 1
 
 
-def serve(context: Any, vocab: int, work: dict[str, Any], width: int) -> list[list[int]]:
-    """Greedy answers: at most `width` sequences side by side, a new one as soon as one has ended."""
+def serve(context: Any, vocab: int, work: dict[str, Any], width: int) -> tuple[list[list[int]], int]:
+    """Greedy answers: at most `width` sequences side by side, a new one as soon as one has ended.
+
+    And how many tokens the cache held at most.
+    """
     prompts, outputs = work["prompts"], work["outputs"]
     said: list[list[int]] = [[] for _ in prompts]
     batch, waiting = Batch(work["max_batch_tokens"]), list(range(len(prompts)))
     places: dict[int, int] = {}  # sequence in the context -> request
+    most = 0
     while waiting or places:
         batch.clear()
         for sequence, request in places.items():
@@ -55,11 +59,13 @@ def serve(context: Any, vocab: int, work: dict[str, Any], width: int) -> list[li
             if sequence >= 0:
                 logits = llama_cpp.llama_get_logits_ith(context, row)
                 said[places[sequence]].append(argmax(logits, vocab))
+        held = sum(len(prompts[request]) + len(said[request]) - 1 for request in places.values())
+        most = max(most, held)
         for sequence, request in list(places.items()):
             if len(said[request]) == outputs[request]:
                 llama_cpp.llama_memory_seq_rm(llama_cpp.llama_get_memory(context), sequence, -1, -1)
                 del places[sequence]
-    return said
+    return said, most
 
 
 def argmax(logits: Any, vocab: int) -> int:
@@ -89,7 +95,7 @@ def main() -> None:
     vocab = llama_cpp.llama_vocab_n_tokens(llama_cpp.llama_model_get_vocab(model))
     serve(context, vocab, {**work, "prompts": work["prompts"][:1], "outputs": [2]}, 1)
     started = time.perf_counter()
-    said = serve(context, vocab, work, width)
+    said, most = serve(context, vocab, work, width)
     seconds = time.perf_counter() - started
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     print(
@@ -99,6 +105,7 @@ def main() -> None:
                 "seconds": seconds,
                 "peak_resident_bytes": peak,
                 "kv_reserved_bytes": work["pool_slots"] * work["kv_bytes_per_slot"],
+                "kv_peak_bytes": most * work["kv_bytes_per_slot"],
                 "versions": {"llama-cpp-python": llama_cpp.__version__},
             }
         )

@@ -61,3 +61,15 @@ def write_work(work: Work, model: str, folder: Path, *, limits: dict[str, int]) 
     }
     file.write_text(json.dumps({**content, **limits}), encoding="utf-8")
     return file
+
+
+def write_first(file: Path, num_requests: int | None) -> Path:
+    """The same work with no more than its first requests, beside `file`; None: all of them."""
+    if num_requests is None:
+        return file
+    content = json.loads(file.read_text(encoding="utf-8"))
+    for name in ("prompts", "outputs"):
+        content[name] = content[name][:num_requests]
+    first = file.with_stem(f"first-{num_requests}")
+    first.write_text(json.dumps(content), encoding="utf-8")
+    return first

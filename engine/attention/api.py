@@ -5,7 +5,7 @@ from torch import Tensor
 
 from engine.attention.checks import check_out
 from engine.attention.features import Options
-from engine.attention.kv import KV, ContiguousKV, PagedKV
+from engine.attention.kv import KV, ContiguousKV, PagedKV, Stored
 from engine.attention.prepared import Prepared, prepare_decode, prepare_prefill
 
 
@@ -23,6 +23,9 @@ def paged_attention(
     softcap: float | None = None,
     k_scale: float | Tensor | None = None,
     v_scale: float | Tensor | None = None,
+    key_scales: Tensor | None = None,
+    value_scales: Tensor | None = None,
+    seen_until: Tensor | None = None,
     out: Tensor | None = None,
     backend: str = "auto",
 ) -> Tensor:
@@ -39,6 +42,9 @@ def paged_attention(
     alibi_slopes  float32 [num_heads]
     softcap       bounds the scores to +-softcap, before ALiBi; None is no bound
     k_scale, v_scale  what a stored number is multiplied by: one, or one for each kv head; None is 1
+    key_scales, value_scales  of 8-bit caches: float32 [num_blocks, block_size, num_kv_heads], what each
+                  vector is multiplied by, as `write_kv` makes them; None is 1
+    seen_until    int32 [num_seqs, tokens]: the last query position that sees each token; None: no end
     out           where to write, [num_seqs, num_heads, head_dim] in query's dtype; None makes one
     backend       "torch", "cpu", "triton", or "auto": triton on a CUDA device, else cpu
 
@@ -46,8 +52,9 @@ def paged_attention(
     Raises ValueError, with the numbers and the remedy, on input that does not fit together and on what
     the backend cannot do. Paper: PagedAttention, arXiv 2309.06180, section 4.1.
     """
-    options = Options(scale, window, sinks, alibi_slopes, softcap, k_scale, v_scale)
-    return decode(query, PagedKV(key_cache, value_cache, block_tables), seq_lens, options, out, backend)
+    options = Options(scale, window, sinks, alibi_slopes, softcap, k_scale, v_scale, seen_until)
+    kv = PagedKV(Stored(key_cache, value_cache, key_scales, value_scales), block_tables)
+    return decode(query, kv, seq_lens, options, out, backend)
 
 
 def paged_prefill(
@@ -65,7 +72,11 @@ def paged_prefill(
     softcap: float | None = None,
     k_scale: float | Tensor | None = None,
     v_scale: float | Tensor | None = None,
+    key_scales: Tensor | None = None,
+    value_scales: Tensor | None = None,
+    seen_until: Tensor | None = None,
     out: Tensor | None = None,
+    max_query_len: int | None = None,
     backend: str = "auto",
 ) -> Tensor:
     """Attention of many query tokens for each sequence: a prompt, or a chunk of one.
@@ -74,13 +85,16 @@ def paged_prefill(
                      query_start_loc[i + 1] are the last tokens of sequence i
     query_start_loc  int32 [num_seqs + 1], rising from 0 to total_query_tokens
     seq_lens         int32 [num_seqs], tokens in the cache, those of the query included
+    max_query_len    what no sequence has more query tokens than, where the caller knows. Up to 8 (drafts to
+                     be verified, short chunks) go through the decode kernel, which shares one context out
+                     to many programs; None and more do not. On a GPU nobody looks whether it is true
 
     Causal: a query sees its own position and what comes before (bottom-right aligned). The rest, errors
     too, as in `paged_attention`.
     """
-    options = Options(scale, window, sinks, alibi_slopes, softcap, k_scale, v_scale)
-    kv = PagedKV(key_cache, value_cache, block_tables)
-    return prefill(query, kv, seq_lens, query_start_loc, options, out, backend)
+    options = Options(scale, window, sinks, alibi_slopes, softcap, k_scale, v_scale, seen_until)
+    kv = PagedKV(Stored(key_cache, value_cache, key_scales, value_scales), block_tables)
+    return prefill(query, kv, seq_lens, query_start_loc, options, out, backend, max_query_len)
 
 
 def contiguous_attention(
@@ -97,16 +111,22 @@ def contiguous_attention(
     softcap: float | None = None,
     k_scale: float | Tensor | None = None,
     v_scale: float | Tensor | None = None,
+    key_scales: Tensor | None = None,
+    value_scales: Tensor | None = None,
+    seen_until: Tensor | None = None,
     out: Tensor | None = None,
+    max_seq_len: int | None = None,
     backend: str = "auto",
 ) -> Tensor:
     """`paged_attention` without pages: token t of sequence i lies in slot starts[i] + t.
 
-    key_arena, value_arena  [num_slots, num_kv_heads, head_dim]
+    key_arena, value_arena  [num_slots, num_kv_heads, head_dim]; key_scales, value_scales without head_dim
     starts                  int64 [num_seqs], the first slot of each sequence
+    max_seq_len             what no sequence is longer than, where the caller knows; None: the arena
     """
-    options = Options(scale, window, sinks, alibi_slopes, softcap, k_scale, v_scale)
-    return decode(query, ContiguousKV(key_arena, value_arena, starts), seq_lens, options, out, backend)
+    options = Options(scale, window, sinks, alibi_slopes, softcap, k_scale, v_scale, seen_until)
+    kv = ContiguousKV(Stored(key_arena, value_arena, key_scales, value_scales), starts, max_seq_len)
+    return decode(query, kv, seq_lens, options, out, backend)
 
 
 def contiguous_prefill(
@@ -124,13 +144,18 @@ def contiguous_prefill(
     softcap: float | None = None,
     k_scale: float | Tensor | None = None,
     v_scale: float | Tensor | None = None,
+    key_scales: Tensor | None = None,
+    value_scales: Tensor | None = None,
+    seen_until: Tensor | None = None,
     out: Tensor | None = None,
+    max_query_len: int | None = None,
+    max_seq_len: int | None = None,
     backend: str = "auto",
 ) -> Tensor:
-    """`paged_prefill` without pages; arenas and `starts` as in `contiguous_attention`."""
-    options = Options(scale, window, sinks, alibi_slopes, softcap, k_scale, v_scale)
-    kv = ContiguousKV(key_arena, value_arena, starts)
-    return prefill(query, kv, seq_lens, query_start_loc, options, out, backend)
+    """`paged_prefill` without pages; arenas, `starts` and `max_seq_len` as in `contiguous_attention`."""
+    options = Options(scale, window, sinks, alibi_slopes, softcap, k_scale, v_scale, seen_until)
+    kv = ContiguousKV(Stored(key_arena, value_arena, key_scales, value_scales), starts, max_seq_len)
+    return prefill(query, kv, seq_lens, query_start_loc, options, out, backend, max_query_len)
 
 
 def decode(
@@ -149,9 +174,10 @@ def prefill(
     options: Options,
     out: Tensor | None,
     backend: str,
+    max_query_len: int | None,
 ) -> Tensor:
     """Many query tokens for each sequence, paged or contiguous."""
-    prepared = prepare_prefill(query, kv, seq_lens, query_start_loc, options, backend)
+    prepared = prepare_prefill(query, kv, seq_lens, query_start_loc, options, backend, max_query_len)
     return run(prepared, query, kv, out)
 
 
@@ -160,5 +186,5 @@ def run(prepared: Prepared, query: Tensor, kv: KV, out: Tensor | None) -> Tensor
     if out is None:
         out = torch.empty_like(query, memory_format=torch.contiguous_format)
     check_out(query, out)
-    prepared(query, kv.keys, kv.values, out)
+    prepared(query, kv.stored, out)
     return out

@@ -1,15 +1,13 @@
 """Which backend runs a call. Modules are imported on first use: numba and Triton take a while."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from importlib import import_module
-from typing import Any
 
 from torch import Tensor
 
 from engine.attention.checks import require
 from engine.attention.features import Features
-from engine.attention.kv import KV
+from engine.attention.kv import KV, Stored
 
 BACKENDS = {
     "torch": "engine.attention.reference",
@@ -17,7 +15,8 @@ BACKENDS = {
     "triton": "engine.attention.triton_backend",
 }
 
-Run = Callable[[Tensor, Tensor, Tensor, Tensor], None]  # query, keys, values, out
+MAX_SHORT = 8  # query tokens of a sequence that operation `short` packs into one tile, as in decoding
+Run = Callable[[Tensor, Stored, Tensor], None]  # query, a layer's cache, out
 
 
 def choose(backend: str, tensor: Tensor) -> str:
@@ -38,16 +37,16 @@ def plan(
 ) -> Run:
     """The backend's function over one step's table, lengths and starts, for the tensors of any layer.
 
-    A backend that can do part of the work once has a `plan_decode` or `plan_prefill`.
+    Operations are `decode` of one query for each sequence, `short` of a few, `prefill` of any number. A
+    backend that can do part of the work once has a `plan_decode` and so on.
     """
     module = import_module(BACKENDS[choose(backend, query)])
     planner = getattr(module, f"plan_{operation}", None)
     if planner:
         return planner(query, kv, *step, feats)
     function: Callable[..., None] = getattr(module, operation)
-    typed: Any = kv  # one of two dataclasses
 
-    def run(query: Tensor, keys: Tensor, values: Tensor, out: Tensor) -> None:
-        function(query, replace(typed, keys=keys, values=values), *step, feats, out)
+    def run(query: Tensor, stored: Stored, out: Tensor) -> None:
+        function(query, kv.over(stored), *step, feats, out)
 
     return run

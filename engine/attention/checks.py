@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from engine.attention.features import Features
-from engine.attention.kv import KV, PagedKV
+from engine.attention.kv import KV, PagedKV, Stored
 
 QUERY_DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
 QUANTIZED_DTYPES = (torch.int8, torch.float8_e4m3fn, torch.float8_e5m2)
@@ -65,6 +65,29 @@ def check_caches(key_cache: Tensor, value_cache: Tensor, *, num_dims: int) -> No
         )
 
 
+def check_stored(stored: Stored, *, num_dims: int) -> None:
+    """Keys, values and, beside 8-bit codes, their scales."""
+    keys, values, key_scales, value_scales = stored
+    check_caches(keys, values, num_dims=num_dims)
+    if key_scales is None and value_scales is None:
+        return
+    if key_scales is None or value_scales is None:
+        raise ValueError("key_scales or value_scales alone: codes of keys and of values both need theirs")
+    require(
+        keys.dtype in QUANTIZED_DTYPES,
+        f"the cache is {keys.dtype}, not quantized: leave key_scales and value_scales out",
+    )
+    for name, scales in (("key_scales", key_scales), ("value_scales", value_scales)):
+        require_shape(name, scales, *keys.shape[:-1])
+        require_dtype(name, scales, torch.float32)
+        require_device(("the key cache", keys), (name, scales))
+    require(
+        key_scales.stride() == value_scales.stride(),
+        f"key_scales has strides {key_scales.stride()}, value_scales {value_scales.stride()}: "
+        "lay them out alike",
+    )
+
+
 def check_attention(query: Tensor, kv: KV, seq_lens: Tensor) -> None:
     """Shapes, dtypes and devices of decode and prefill."""
     require_shape("query", query, "num_tokens", "num_heads", kv.head_dim)
@@ -84,8 +107,24 @@ def check_attention(query: Tensor, kv: KV, seq_lens: Tensor) -> None:
         require_dtype("starts", kv.table, torch.int64)
     require_shape("seq_lens", seq_lens, kv.num_seqs)
     require_dtype("seq_lens", seq_lens, torch.int32)
-    named = [("the key cache", kv.keys), ("the value cache", kv.values), ("the block table", kv.table)]
+    keys, values = kv.stored[:2]
+    named = [("the key cache", keys), ("the value cache", values), ("the block table", kv.table)]
     require_device(("query", query), *named, ("seq_lens", seq_lens))
+
+
+def check_seen_until(kv: KV, seq_lens: Tensor, seen_until: Tensor) -> None:
+    """One number for each token that a sequence of the batch has."""
+    require_shape("seen_until", seen_until, kv.num_seqs, "tokens")
+    require_dtype("seen_until", seen_until, torch.int32)
+    require_device(("seq_lens", seq_lens), ("seen_until", seen_until))
+    is_dense = seen_until.stride(1) == 1 or seen_until.shape[1] < 2
+    require(is_dense, f"seen_until has stride {seen_until.stride(1)} along a row: it must be 1")
+    if not seq_lens.is_cuda and kv.num_seqs:
+        longest = int(seq_lens.max())
+        require(
+            longest <= seen_until.shape[1],
+            f"seen_until has {seen_until.shape[1]} columns for up to {longest} tokens: give one for each",
+        )
 
 
 def check_out(query: Tensor, out: Tensor) -> None:
@@ -106,7 +145,12 @@ def check_decode(query: Tensor, kv: KV, seq_lens: Tensor, features: Features) ->
 
 
 def check_prefill(
-    query: Tensor, kv: KV, seq_lens: Tensor, query_start_loc: Tensor, features: Features
+    query: Tensor,
+    kv: KV,
+    seq_lens: Tensor,
+    query_start_loc: Tensor,
+    features: Features,
+    max_query_len: int | None = None,
 ) -> None:
     """Query rows are the last tokens of their sequences, and what they read lies in the pool."""
     require_shape("query_start_loc", query_start_loc, kv.num_seqs + 1)
@@ -125,22 +169,27 @@ def check_prefill(
             f"sequence {row} has {query_lens[row]} query tokens but seq_lens {lengths[row]}: "
             "seq_lens counts the query tokens too"
         )
+    for row in (query_lens > (max_query_len or query.shape[0])).nonzero()[:1, 0].tolist():
+        raise ValueError(
+            f"sequence {row} has {query_lens[row]} query tokens, max_query_len is {max_query_len}: "
+            "give the largest, or None"
+        )
     check_reads(kv, torch.where(query_lens > 0, lengths, 0), lengths - query_lens, features)
 
 
 def check_reads(kv: KV, lengths: Tensor, first_query: Tensor, features: Features) -> None:
     """Every slot that will be read lies in the pool. `first_query`: each sequence's first query position."""
     for row in ((lengths < 0) | (lengths > kv.max_tokens)).nonzero()[:1, 0].tolist():
-        raise ValueError(f"seq_lens[{row}] is {lengths[row]}: its table holds 0 to {kv.max_tokens} tokens")
+        raise ValueError(f"seq_lens[{row}] is {lengths[row]}: there is room for 0 to {kv.max_tokens} tokens")
     if isinstance(kv, PagedKV):
         check_table(kv, lengths, first_query, features)
         return
-    starts = kv.table[:, 0]
-    is_outside = (starts < 0) | (starts + lengths > kv.max_tokens)
+    starts, num_slots = kv.table[:, 0], kv.stored.keys.shape[0]
+    is_outside = (starts < 0) | (starts + lengths > num_slots)
     for row in ((lengths > 0) & is_outside).nonzero()[:1, 0].tolist():
         raise ValueError(
             f"sequence {row} takes slots {starts[row]} to {starts[row] + lengths[row] - 1}: "
-            f"the arena has slots 0 to {kv.max_tokens - 1}"
+            f"the arena has slots 0 to {num_slots - 1}"
         )
 
 
@@ -151,7 +200,12 @@ def check_table(kv: PagedKV, lengths: Tensor, first_query: Tensor, features: Fea
     if features.window is not None:
         in_window = first_token + kv.block_size > (first_query - features.window + 1)[:, None]
         is_read &= in_window | (first_token < features.sinks)
-    num_blocks = kv.keys.shape[0]
+    if features.seen_until is not None:
+        columns, size = kv.table.shape[1], kv.block_size
+        padding = (0, max(columns * size - features.seen_until.shape[1], 0))
+        last = torch.nn.functional.pad(features.seen_until, padding, value=-1)[:, : columns * size]
+        is_read &= last.unflatten(1, (columns, size)).amax(dim=2) >= first_query[:, None]
+    num_blocks = kv.stored.keys.shape[0]
     is_bad = is_read & ((kv.table < 0) | (kv.table >= num_blocks))
     for row, column in is_bad.nonzero()[:1].tolist():
         raise ValueError(

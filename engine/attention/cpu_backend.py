@@ -19,25 +19,26 @@ from engine.attention.checks import QUANTIZED_DTYPES, require
 from engine.attention.cpu_decode import CHUNK, decode_chunks, merge_chunks
 from engine.attention.cpu_prefill import NUM_ROWS, prefill_tiles
 from engine.attention.features import Features
-from engine.attention.kv import KV
+from engine.attention.kv import KV, Stored
 
 PIECES_PER_THREAD = 4  # so that a thread that lost its core for a while delays one piece only
 MIN_SHARED_READS = 1 << 16  # numbers read; with fewer, waking threads costs more than it saves
 NO_WINDOW = 1 << 62
 
 Array = np.ndarray[Any, Any]
+NO_SCALES = np.zeros(0, np.float32)
 
 
 def decode(query: Tensor, kv: KV, seq_lens: Tensor, features: Features, out: Tensor) -> None:
     """See `engine.attention.reference.decode`."""
-    plan_decode(query, kv, seq_lens, features)(query, kv.keys, kv.values, out)
+    plan_decode(query, kv, seq_lens, features)(query, kv.stored, out)
 
 
 def prefill(
     query: Tensor, kv: KV, seq_lens: Tensor, query_start_loc: Tensor, features: Features, out: Tensor
 ) -> None:
     """See `engine.attention.reference.prefill`."""
-    plan_prefill(query, kv, seq_lens, query_start_loc, features)(query, kv.keys, kv.values, out)
+    plan_prefill(query, kv, seq_lens, query_start_loc, features)(query, kv.stored, out)
 
 
 def plan_decode(query: Tensor, kv: KV, seq_lens: Tensor, features: Features) -> Run:
@@ -51,9 +52,9 @@ def plan_decode(query: Tensor, kv: KV, seq_lens: Tensor, features: Features) -> 
     result = np.empty(query.shape, np.float32)
     layout, options = layout_arguments(kv), feature_arguments(query, kv, features)
 
-    def run(query: Tensor, keys: Tensor, values: Tensor, out: Tensor) -> None:
+    def run(query: Tensor, stored: Stored, out: Tensor) -> None:
         scaled = scaled_query(query, kv, features)
-        cache = flat(keys), flat(values)
+        cache = tuple(map(flat, stored))
 
         def work(first: int, last: int) -> None:
             decode_chunks(first, last, tasks, scaled, *cache, *layout, lengths, *options, sums, tops, totals)
@@ -73,9 +74,9 @@ def plan_prefill(query: Tensor, kv: KV, seq_lens: Tensor, query_start_loc: Tenso
     result = np.zeros(query.shape, np.float32)  # rows that belong to no sequence stay zero
     layout, options = layout_arguments(kv), feature_arguments(query, kv, features)
 
-    def run(query: Tensor, keys: Tensor, values: Tensor, out: Tensor) -> None:
+    def run(query: Tensor, stored: Stored, out: Tensor) -> None:
         scaled = scaled_query(query, kv, features)
-        cache = flat(keys), flat(values)
+        cache = tuple(map(flat, stored))
 
         def work(first: int, last: int) -> None:
             prefill_tiles(first, last, tasks, scaled, *cache, *layout, *options, result)
@@ -86,13 +87,16 @@ def plan_prefill(query: Tensor, kv: KV, seq_lens: Tensor, query_start_loc: Tenso
     return run
 
 
+short, plan_short = prefill, plan_prefill  # a tile of theirs holds the few tokens of all heads already
+
+
 def check_device_and_dtype(query: Tensor, kv: KV) -> None:
     """What this backend cannot do, and which one can."""
     device = query.device
     require(
         device.type == "cpu", f'backend "cpu" reads CPU memory, query is on {device}: use backend="triton"'
     )
-    is_double = torch.float64 in (query.dtype, kv.keys.dtype)
+    is_double = torch.float64 in (query.dtype, kv.stored.keys.dtype)
     require(not is_double, 'backend "cpu" computes in float32, not float64: use backend="torch"')
 
 
@@ -130,14 +134,18 @@ def scaled_query(query: Tensor, kv: KV, features: Features) -> Array:
 
 def layout_arguments(kv: KV) -> tuple[Any, ...]:
     """How the kernels find a number in a layer's flat caches and widen it: strides, dtype, and the table."""
-    strides = np.array([kv.strides(kv.keys), kv.strides(kv.values)], dtype=np.int64)
-    is_half = kv.keys.dtype == torch.float16
+    keys, values, key_scales, _ = kv.stored
+    of_scales = (0, 0, 0) if key_scales is None else kv.strides(key_scales)
+    strides = np.array([kv.strides(keys), kv.strides(values), of_scales], dtype=np.int64)
+    is_half = kv.stored.keys.dtype == torch.float16
     table = kv.table.numpy().astype(np.int64)
-    return strides, is_half, code_numbers(kv.keys.dtype), table, kv.block_size
+    return strides, is_half, code_numbers(kv.stored.keys.dtype), table, kv.block_size
 
 
-def flat(cache: Tensor) -> Array:
-    """The memory from the first element to the last as one array, without a copy."""
+def flat(cache: Tensor | None) -> Array:
+    """The memory from the first element to the last as one array, without a copy; empty for no tensor."""
+    if cache is None:
+        return NO_SCALES
     as_stored = {1: torch.uint8, 2: torch.uint16, 4: torch.float32}[cache.dtype.itemsize]
     span = sum((size - 1) * stride for size, stride in zip(cache.shape, cache.stride(), strict=True)) + 1
     is_empty = cache.numel() == 0
@@ -153,11 +161,13 @@ def code_numbers(dtype: torch.dtype) -> Array:
 
 
 def feature_arguments(query: Tensor, kv: KV, features: Features) -> tuple[Any, ...]:
-    """sinks, window, softcap (0 is none) and slopes [num_kv_heads, group] (0 is none)."""
+    """sinks, window, until [num_seqs, tokens], softcap, slopes [num_kv_heads, group]; 0 and empty: none."""
+    until = features.seen_until
+    until = np.zeros((kv.num_seqs, 0), np.int32) if until is None else np.ascontiguousarray(until.numpy())
     window = NO_WINDOW if features.window is None else features.window
     slopes = torch.zeros(query.shape[1]) if features.alibi_slopes is None else features.alibi_slopes
     slopes = slopes.reshape(kv.num_kv_heads, -1).numpy()
-    return features.sinks, window, np.float32(features.softcap or 0), slopes
+    return features.sinks, window, until, np.float32(features.softcap or 0), slopes
 
 
 def store(result: Array, kv: KV, features: Features, out: Tensor) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from engine.attention.cpu_jit import compiled
 from engine.attention.cpu_rows import ONE, UNROLL, ZERO, exp, f32, load_tokens
-from engine.attention.cpu_tiles import NUM_OFFSETS, TILE, fill, locate, soften, weigh
+from engine.attention.cpu_tiles import NUM_OFFSETS, TILE, fill, locate, soften, stretch, weigh
 
 CHUNK = 256
 
@@ -79,9 +79,9 @@ def add_one(sums: Any, head: int, rows: Any, at: int, weights: Any, t: int) -> N
 
 @compiled
 def decode_chunks(
-    first: int, last: int, tasks: Any, query: Any, keys: Any, values: Any, strides: Any, is_half: bool,
-    codes: Any, table: Any, block_size: int, seq_lens: Any, sinks: int, window: int, softcap: float,
-    slopes: Any, sums: Any, tops: Any, totals: Any,
+    first: int, last: int, tasks: Any, query: Any, keys: Any, values: Any, key_scales: Any, value_scales: Any,
+    strides: Any, is_half: bool, codes: Any, table: Any, block_size: int, seq_lens: Any, sinks: int,
+    window: int, until: Any, softcap: float, slopes: Any, sums: Any, tops: Any, totals: Any,
 ) -> None:  # fmt: skip
     """Tasks [first, last): attention of one query token over one chunk of its context, for all heads.
 
@@ -92,11 +92,12 @@ def decode_chunks(
     num_heads, head_dim = query.shape[1], query.shape[2]
     num_kv_heads = num_heads // slopes.shape[1]
     group = slopes.shape[1]
-    key_offsets, value_offsets = np.empty(NUM_OFFSETS, np.int64), np.empty(NUM_OFFSETS, np.int64)
+    offsets = np.empty((3, NUM_OFFSETS), np.int64)
+    key_offsets, value_offsets, scale_offsets = offsets[0], offsets[1], offsets[2]
     positions = np.empty(TILE, np.int64)
     scores = np.empty((num_heads, TILE), f32)
     rows = np.empty((num_kv_heads * UNROLL, head_dim), f32)
-    key_head_stride, value_head_stride = strides[0, 2], strides[1, 2]
+    key_head_stride, value_head_stride, scale_head_stride = strides[0, 2], strides[1, 2], strides[2, 2]
     for task in range(first, last):
         sequence, token, stop = tasks[task, 0], tasks[task, 1], tasks[task, 2]
         position = seq_lens[sequence] - 1
@@ -107,7 +108,7 @@ def decode_chunks(
         while token < stop:
             count, token = locate(
                 table[sequence], block_size, strides, token, stop, sinks, position - window + 1,
-                key_offsets, value_offsets, positions,
+                until[sequence], position, offsets, positions,
             )  # fmt: skip
             for t in range(0, count, UNROLL):
                 load_tokens(keys, key_offsets, t, key_head_stride, is_half, codes, rows, num_kv_heads)
@@ -119,9 +120,12 @@ def decode_chunks(
                     if head < last:
                         score_one(queries, head, rows, kv_head * UNROLL, scores, t)
             for head in range(num_heads):
+                scale_at = head // group * scale_head_stride
+                stretch(scores[head], count, key_scales, scale_offsets, scale_at)
                 soften(scores[head], positions, count, position, softcap, slopes[head // group, head % group])
                 tops[task, head], total, rescale = weigh(scores[head], count, tops[task, head])
                 totals[task, head] = totals[task, head] * rescale + total
+                stretch(scores[head], count, value_scales, scale_offsets, scale_at)
                 if rescale != ONE:
                     for d in range(head_dim):
                         own_sums[head, d] *= rescale
@@ -147,6 +151,8 @@ def merge_chunks(first_task: Any, sums: Any, tops: Any, totals: Any, out: Any) -
             highest, total = f32(-np.inf), ZERO
             for task in range(first, last):
                 highest = max(highest, tops[task, head])
+            if highest == -np.inf:  # it sees nothing
+                continue
             for task in range(first, last):
                 weight = exp(tops[task, head] - highest)
                 total += weight * totals[task, head]

@@ -11,7 +11,7 @@ import numpy as np
 
 from engine.attention.cpu_jit import compiled
 from engine.attention.cpu_rows import ONE, UNROLL, ZERO, f32, load_head
-from engine.attention.cpu_tiles import NUM_OFFSETS, TILE, fill, locate, round_up, soften, weigh
+from engine.attention.cpu_tiles import NUM_OFFSETS, TILE, fill, locate, round_up, soften, stretch, weigh
 
 NUM_ROWS = 32  # query tokens times heads of a group in a tile, or one token where the group is larger
 
@@ -30,18 +30,20 @@ def add_product(a: Any, b: Any, depth: int, c: Any) -> None:
 
 
 @compiled
-def hide(scores: Any, positions: Any, count: int, position: int, sinks: int, window: int) -> None:
+def hide(scores: Any, positions: Any, count: int, position: int, sinks: int, window: int, until: Any) -> None:
     """-inf for the keys of the tile that the query at `position` does not see."""
     for t in range(count):
         key = positions[t]
-        if key > position or (key <= position - window and key >= sinks):
+        is_dropped = until.shape[0] > 0 and until[key] < position
+        if key > position or (key <= position - window and key >= sinks) or is_dropped:
             scores[t] = -np.inf
 
 
 @compiled
 def prefill_tiles(
-    first: int, last: int, tasks: Any, query: Any, keys: Any, values: Any, strides: Any, is_half: bool,
-    codes: Any, table: Any, block_size: int, sinks: int, window: int, softcap: float, slopes: Any, out: Any,
+    first: int, last: int, tasks: Any, query: Any, keys: Any, values: Any, key_scales: Any, value_scales: Any,
+    strides: Any, is_half: bool, codes: Any, table: Any, block_size: int, sinks: int, window: int, until: Any,
+    softcap: float, slopes: Any, out: Any,
 ) -> None:  # fmt: skip
     """Tasks [first, last): attention of one tile of query tokens of one sequence, for one kv head.
 
@@ -52,7 +54,8 @@ def prefill_tiles(
     num_tokens = max(NUM_ROWS // group, 1)
     num_rows = (num_tokens * group + 1) // 2 * 2
     padded_dim = round_up(head_dim)
-    key_offsets, value_offsets = np.empty(NUM_OFFSETS, np.int64), np.empty(NUM_OFFSETS, np.int64)
+    offsets = np.empty((3, NUM_OFFSETS), np.int64)
+    key_offsets, value_offsets, scale_offsets = offsets[0], offsets[1], offsets[2]
     positions = np.empty(TILE, np.int64)
     rows = np.empty((UNROLL, head_dim), f32)
     queries = np.zeros((num_rows, padded_dim), f32)  # row r is head r % group of token r // group
@@ -72,7 +75,7 @@ def prefill_tiles(
         while token < stop:
             count, token = locate(
                 table[sequence], block_size, strides, token, stop, sinks, first_position - window + 1,
-                key_offsets, value_offsets, positions,
+                until[sequence], first_position, offsets, positions,
             )  # fmt: skip
             for t in range(0, count, UNROLL):
                 load_head(keys, key_offsets, t, kv_head * key_head_stride, is_half, codes, rows, 0)
@@ -86,10 +89,12 @@ def prefill_tiles(
             add_product(queries, keys_t, padded_dim, scores)
             for r in range(num_used):
                 position = first_position + r // group
+                stretch(scores[r], count, key_scales, scale_offsets, kv_head * strides[2, 2])
                 soften(scores[r], positions, count, position, softcap, slopes[kv_head, r % group])
-                hide(scores[r], positions, count, position, sinks, window)
+                hide(scores[r], positions, count, position, sinks, window, until[sequence])
                 tops[r], total, rescale = weigh(scores[r], count, tops[r])
                 totals[r] = totals[r] * rescale + total
+                stretch(scores[r], count, value_scales, scale_offsets, kv_head * strides[2, 2])
                 if rescale != ONE:
                     for d in range(head_dim):
                         sums[r, d] *= rescale

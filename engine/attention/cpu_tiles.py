@@ -28,27 +28,41 @@ def fill(array: Any, number: float) -> None:
 @compiled
 def locate(
     table: Any, block_size: int, strides: Any, token: int, stop: int, sinks: int, window_start: int,
-    key_offsets: Any, value_offsets: Any, positions: Any,
+    until: Any, asking: int, offsets: Any, positions: Any,
 ) -> tuple[int, int]:  # fmt: skip
     """The next visible tokens in [token, stop), at most a tile: their number, and the token to go on from.
 
-    Visible are [0, sinks) and [window_start, stop). Past the count, up to a whole group of UNROLL, the
-    offsets repeat the last one, so that the loops need no remainder; one group more is only prefetched.
+    Visible are [0, sinks) and [window_start, stop), of these the tokens with until[token] >= `asking`, a
+    query's position; an empty `until` leaves out none. strides and offsets [3, ...]: of keys, values and
+    scales. Past the count, up to a whole group of UNROLL, the offsets repeat the last one, so that the loops
+    need no remainder; one group more is only prefetched.
     """
     count = 0
     while token < stop and count < TILE:
         if sinks <= token < window_start:
             token = window_start
             continue
+        if until.shape[0] > 0 and until[token] < asking:
+            token += 1
+            continue
         block, offset = table[token // block_size], token % block_size
-        key_offsets[count] = block * strides[0, 0] + offset * strides[0, 1]
-        value_offsets[count] = block * strides[1, 0] + offset * strides[1, 1]
+        for which in range(3):
+            offsets[which, count] = block * strides[which, 0] + offset * strides[which, 1]
         positions[count] = token
         count += 1
         token += 1
-    for t in range(count, round_up(count) + UNROLL):
-        key_offsets[t], value_offsets[t] = key_offsets[count - 1], value_offsets[count - 1]
+    for which in range(3):
+        for t in range(count, round_up(count) + UNROLL):
+            offsets[which, t] = offsets[which, count - 1]
     return count, token
+
+
+@compiled
+def stretch(numbers: Any, count: int, scales: Any, offsets: Any, head_offset: int) -> None:
+    """numbers[:count] times the scale of each token's head; nothing where there are no scales."""
+    if scales.shape[0] > 0:
+        for t in range(count):
+            numbers[t] *= scales[offsets[t] + head_offset]
 
 
 @compiled

@@ -7,6 +7,7 @@
 
 The query at position p sees key k when k <= p and, under a window, when k is one of the last `window`
 tokens (p included) or one of the first `sinks` tokens of the sequence (StreamingLLM, arXiv 2309.17453).
+Where keys are dropped one by one, as heavy hitters do (H2O, arXiv 2306.14048), p <= seen_until[sequence, k].
 A slot that no query of the call can see is never read, and neither is its block-table entry.
 """
 
@@ -29,16 +30,18 @@ class Features:
     softcap: float | None
     k_scale: Tensor | None  # float32 [num_kv_heads]; None is 1
     v_scale: Tensor | None
+    seen_until: Tensor | None  # int32 [num_seqs, tokens]
 
     def first_in_window(self, position: int) -> int:
         """The first key that the query at `position` sees through the window."""
         return 0 if self.window is None else max(0, position - self.window + 1)
 
-    def visible(self, position: int, device: torch.device) -> Tensor:
-        """The key positions that the query at `position` sees: int64, ascending."""
+    def visible(self, sequence: int, position: int, device: torch.device) -> Tensor:
+        """The key positions that the query at `position` of `sequence` sees: int64, ascending."""
         first = self.first_in_window(position)
         sinks = torch.arange(min(self.sinks, first), device=device)
-        return torch.cat([sinks, torch.arange(first, position + 1, device=device)])
+        keys = torch.cat([sinks, torch.arange(first, position + 1, device=device)])
+        return keys if self.seen_until is None else keys[self.seen_until[sequence, keys] >= position]
 
 
 class Options(NamedTuple):
@@ -51,11 +54,12 @@ class Options(NamedTuple):
     softcap: float | None = None
     k_scale: float | Tensor | None = None
     v_scale: float | Tensor | None = None
+    seen_until: Tensor | None = None
 
 
 def make_features(query: Tensor, num_kv_heads: int, options: Options) -> Features:
     """The options, checked and completed. Raises ValueError, with the number and the remedy."""
-    scale, window, sinks, alibi_slopes, softcap, k_scale, v_scale = options
+    scale, window, sinks, alibi_slopes, softcap, k_scale, v_scale, seen_until = options
     num_heads, head_dim = query.shape[1], query.shape[2]
     if window is not None and window < 1:
         raise ValueError(f"window {window}: must be at least 1 token, or None for no window")
@@ -79,6 +83,7 @@ def make_features(query: Tensor, num_kv_heads: int, options: Options) -> Feature
         softcap=softcap,
         k_scale=per_head_scale("k_scale", k_scale, num_kv_heads, query.device),
         v_scale=per_head_scale("v_scale", v_scale, num_kv_heads, query.device),
+        seen_until=seen_until,
     )
 
 

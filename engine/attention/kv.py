@@ -8,8 +8,8 @@ cache whose block k begins at slot k and never ends: a table with one column, `s
 stride of one slot.
 """
 
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -17,17 +17,21 @@ from torch import Tensor
 Strides = tuple[int, int, int]  # elements from one block, one slot, one kv head to the next
 
 
+class Stored(NamedTuple):
+    """The cache of one layer. 8-bit codes may have a scale for each token and kv head beside them."""
+
+    keys: Tensor  # the last dimension is head_dim
+    values: Tensor
+    key_scales: Tensor | None = None  # float32, of the same shape without head_dim: number = code * scale
+    value_scales: Tensor | None = None
+
+
 class KV(Protocol):
     """Keys and values of a batch. Reading token t of sequence i touches its own slot and nothing else."""
 
     @property
-    def keys(self) -> Tensor:
-        """As the user gave it; the last dimension is head_dim."""
-        ...
-
-    @property
-    def values(self) -> Tensor:
-        """Same shape as `keys`."""
+    def stored(self) -> Stored:
+        """As the user gave it."""
         ...
 
     @property
@@ -61,11 +65,15 @@ class KV(Protocol):
         ...
 
     def strides(self, cache: Tensor) -> Strides:
-        """Of `keys` or `values`."""
+        """Of a tensor of `stored`."""
         ...
 
     def gather(self, cache: Tensor, sequence: int, positions: Tensor) -> Tensor:
-        """A copy of the slots of these token positions: [len(positions), num_kv_heads, head_dim]."""
+        """A copy of the slots of these token positions: [len(positions), num_kv_heads, ...]."""
+        ...
+
+    def over(self, stored: Stored) -> "KV":
+        """The same places in another layer's cache."""
         ...
 
 
@@ -73,8 +81,7 @@ class KV(Protocol):
 class PagedKV:
     """Caches [num_blocks, block_size, num_kv_heads, head_dim], `table` int32 [num_seqs, max_blocks]."""
 
-    keys: Tensor
-    values: Tensor
+    stored: Stored
     table: Tensor
 
     @property
@@ -85,17 +92,17 @@ class PagedKV:
     @property
     def num_kv_heads(self) -> int:
         """Heads that are stored."""
-        return self.keys.shape[2]
+        return self.stored.keys.shape[2]
 
     @property
     def head_dim(self) -> int:
         """Numbers in one key."""
-        return self.keys.shape[3]
+        return self.stored.keys.shape[3]
 
     @property
     def block_size(self) -> int:
         """Slots in a block."""
-        return self.keys.shape[1]
+        return self.stored.keys.shape[1]
 
     @property
     def max_tokens(self) -> int:
@@ -111,14 +118,18 @@ class PagedKV:
         blocks = self.table[sequence, positions // self.block_size].to(torch.int64)
         return cache[blocks, positions % self.block_size]
 
+    def over(self, stored: Stored) -> "PagedKV":
+        """The same table."""
+        return replace(self, stored=stored)
+
 
 @dataclass(frozen=True, slots=True)
 class ContiguousKV:
     """Arenas [num_slots, num_kv_heads, head_dim], `starts` int64 [num_seqs]: the first slot of each."""
 
-    keys: Tensor
-    values: Tensor
+    stored: Stored
     starts: Tensor
+    max_seq_len: int | None = None  # no sequence is longer, where that is known
 
     @property
     def num_seqs(self) -> int:
@@ -128,22 +139,23 @@ class ContiguousKV:
     @property
     def num_kv_heads(self) -> int:
         """Heads that are stored."""
-        return self.keys.shape[1]
+        return self.stored.keys.shape[1]
 
     @property
     def head_dim(self) -> int:
         """Numbers in one key."""
-        return self.keys.shape[2]
+        return self.stored.keys.shape[2]
 
     @property
     def block_size(self) -> int:
         """One `block` reaches over the whole arena."""
-        return max(self.keys.shape[0], 1)
+        return max(self.stored.keys.shape[0], 1)
 
     @property
     def max_tokens(self) -> int:
-        """The whole arena."""
-        return self.keys.shape[0]
+        """What is known of the sequences, or the whole arena."""
+        num_slots = self.stored.keys.shape[0]
+        return num_slots if self.max_seq_len is None else min(self.max_seq_len, num_slots)
 
     @property
     def table(self) -> Tensor:
@@ -157,3 +169,7 @@ class ContiguousKV:
     def gather(self, cache: Tensor, sequence: int, positions: Tensor) -> Tensor:
         """A copy."""
         return cache[self.starts[sequence] + positions]
+
+    def over(self, stored: Stored) -> "ContiguousKV":
+        """The same starts."""
+        return replace(self, stored=stored)

@@ -28,14 +28,25 @@ def prefill(
             out[row] = attend(query[row], kv, sequence, position, features)
 
 
+short = prefill  # for a few query tokens it does the same
+
+
 def attend(query: Tensor, kv: KV, sequence: int, position: int, features: Features) -> Tensor:
     """Attention of one query token [num_heads, head_dim] that sits at `position` of `sequence`."""
     if position < 0:
         return torch.zeros_like(query)
     math_dtype = torch.float64 if query.dtype == torch.float64 else torch.float32
-    visible = features.visible(position, query.device)
-    keys = dequantize(kv.gather(kv.keys, sequence, visible), features.k_scale, math_dtype)
-    values = dequantize(kv.gather(kv.values, sequence, visible), features.v_scale, math_dtype)
+    visible = features.visible(sequence, position, query.device)
+    stored = kv.stored
+
+    def numbers(codes: Tensor, token_scales: Tensor | None, head_scale: Tensor | None) -> Tensor:
+        picked = kv.gather(codes, sequence, visible).to(math_dtype)
+        if token_scales is not None:
+            picked = picked * kv.gather(token_scales, sequence, visible).to(math_dtype)[..., None]
+        return picked if head_scale is None else picked * head_scale.to(math_dtype)[:, None]
+
+    keys = numbers(stored.keys, stored.key_scales, features.k_scale)  # [tokens, kv heads, dim]
+    values = numbers(stored.values, stored.value_scales, features.v_scale)
 
     # head h reads the keys of kv head h // group
     grouped = query.to(math_dtype).unflatten(0, (kv.num_kv_heads, -1))  # [kv heads, group, dim]
@@ -47,9 +58,3 @@ def attend(query: Tensor, kv: KV, sequence: int, position: int, features: Featur
         scores = scores + slopes * (visible - position)
     weights = torch.softmax(scores, dim=-1)
     return torch.einsum("hgn,nhd->hgd", weights, values).flatten(0, 1).to(query.dtype)
-
-
-def dequantize(stored: Tensor, scale: Tensor | None, dtype: torch.dtype) -> Tensor:
-    """[tokens, num_kv_heads, head_dim] as numbers: what is stored, times the scale of its head."""
-    numbers = stored.to(dtype)
-    return numbers if scale is None else numbers * scale.to(dtype)[:, None]

@@ -53,6 +53,18 @@ def encode_float8(x, MANTISSA: tl.constexpr, BIAS: tl.constexpr, LARGEST: tl.con
 
 
 @triton.jit
+def encode_code(x, ENCODE: tl.constexpr):
+    """float32 to the 8-bit codes of that name."""
+    if ENCODE == "int8":
+        code = encode_int8(x)
+    elif ENCODE == "e4m3":
+        code = encode_float8(x, 3, 7, 448.0, 0x7F)
+    else:
+        code = encode_float8(x, 2, 15, 57344.0, 0x7F)
+    return code
+
+
+@triton.jit
 def encode_bfloat16(x):
     """float32 to the bits of the nearest bfloat16 (int16), ties to even."""
     bits = x.to(tl.uint32, bitcast=True)

@@ -62,6 +62,14 @@ PREFILL_HOPPER = PREFILL | {
     (2, 128): Launch(128, 64, 8, 5),
     (2, 256): Launch(64, 32, 8, 5),
 }
+# On sm_100 a spill of a register or four: fewer keys or rows, for what nearly nobody serves.
+PREFILL_BLACKWELL = PREFILL_HOPPER | {
+    (2, 16): Launch(128, 32, 8, 5),
+    (4, 128): Launch(16, 16, 8, 3),
+}
+PREFILLS = {"amd": PREFILL, "ampere": PREFILL, "hopper": PREFILL_HOPPER, "blackwell": PREFILL_BLACKWELL}
+# Before sm_90, 8-bit codes that become numbers of 16 bits take registers that a larger tile needs.
+CODES_ON_AMPERE = {64: Launch(128, 32, 8, 3), 128: Launch(64, 32, 8, 3)}  # by padded head_dim
 # 8-bit codes that become float32 take more registers than what they are read from: smaller tiles.
 CODES_AS_FLOAT32 = {"decode": Launch(16, 16, 8, 3), "prefill": Launch(16, 16, 8, 3)}
 CONTIGUOUS_STAGES = 3
@@ -76,26 +84,44 @@ def decode_launch(factor_bytes: int, cache_bytes: int, block_d: int, *, is_paged
     launch = DECODE[factor_bytes, block_d]
     if factor_bytes == 4 and cache_bytes == 1:
         launch = CODES_AS_FLOAT32["decode"]
+    elif cache_bytes == 1 and block_d == 128 and generation() == "blackwell":
+        launch = replace(launch, tile=32)
     if generation() == "amd":
         return replace(launch, num_stages=AMD_STAGES)
     return launch if is_paged else replace(launch, num_stages=CONTIGUOUS_STAGES)
 
 
-def prefill_launch(factor_bytes: int, cache_bytes: int, block_d: int, *, is_paged: bool) -> Launch:
-    """For the GPU that is there."""
-    launch = (PREFILL_HOPPER if generation() == "hopper" else PREFILL)[factor_bytes, block_d]
+def prefill_launch(
+    factor_bytes: int, cache_bytes: int, block_d: int, *, is_paged: bool, drops: bool = False
+) -> Launch:
+    """For the GPU that is there. With `drops` every tile has a mask of its own, and room for it."""
+    launch = PREFILLS[generation()][factor_bytes, block_d]
     if cache_bytes == 1 and factor_bytes == 4:
         launch = CODES_AS_FLOAT32["prefill"]
+    elif cache_bytes == 1 and generation() == "ampere" and block_d in CODES_ON_AMPERE:
+        launch = CODES_ON_AMPERE[block_d]
     elif cache_bytes == 1 and block_d == 256:
         launch = replace(launch, rows=32, num_warps=4)
+    if drops:
+        launch = replace(launch, rows=min(launch.rows, 64), tile=min(launch.tile, 32))
     if generation() == "amd":
         return replace(launch, num_stages=AMD_STAGES)
     return launch if is_paged else replace(launch, num_stages=CONTIGUOUS_STAGES)
 
 
-def min_chunk_tokens(group: int) -> int:
-    """The smallest chunk: what it writes for the second kernel stays below 1/32 of what it reads."""
-    return max(MIN_CHUNK, 64 * group)
+def max_decode_rows(factor_bytes: int, cache_bytes: int) -> int:
+    """Of one tile; what has more takes several, each of which reads the context."""
+    is_heavy = factor_bytes == 4 and (cache_bytes == 1 or generation() == "blackwell")
+    return CODES_AS_FLOAT32["decode"].rows if is_heavy else MAX_DECODE_ROWS
+
+
+def min_chunk_tokens(group: int, queries: int = 1) -> int:
+    """The smallest chunk: what it writes for the second kernel stays below 1/32 of what it reads.
+
+    With `queries` tokens of a sequence, which are seldom all there, below 1/8: a long context should still
+    be shared out to many programs.
+    """
+    return max(MIN_CHUNK, 64 * group if queries == 1 else 16 * group * queries)
 
 
 def max_chunks(num_kv_heads: int) -> int:

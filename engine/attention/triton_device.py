@@ -38,12 +38,13 @@ def target() -> Any:
 
 @cache
 def generation() -> str:
-    """ "amd", "ampere" (NVIDIA before sm_90; the interpreter too) or "hopper" (sm_90 and later)."""
+    """ "amd", or NVIDIA's "ampere" (before sm_90; the interpreter too), "hopper", or "blackwell" (sm_100)."""
     if IS_INTERPRETED:
         return "ampere"
     if target().backend == "hip":
         return "amd"
-    return "hopper" if target().arch >= 90 else "ampere"
+    arch = target().arch
+    return "ampere" if arch < 90 else "hopper" if arch < 100 else "blackwell"
 
 
 @cache

@@ -18,7 +18,7 @@ tiles where the window of some row begins or its own position lies.
 import triton
 import triton.language as tl
 
-from engine.attention.triton_tiles import attend_tile, count_tiles
+from engine.attention.triton_tiles import attend_tile, count_tiles, first_unit
 
 
 @triton.jit
@@ -35,21 +35,25 @@ def find_sequence(query_start_loc, tile, num_seqs, BLOCK_Q: tl.constexpr):
 
 
 @triton.jit(
-    do_not_specialize=["table_seq", "num_seqs", "window", "sinks"],
-    do_not_specialize_on_alignment=["table", "seq_lens", "query_start_loc"],
+    do_not_specialize=["table_seq", "until_seq", "num_seqs", "window", "sinks"],
+    do_not_specialize_on_alignment=["table", "seq_lens", "query_start_loc", "seen_until"],
 )
 def prefill_kernel(
     query,  # [num_tokens, num_heads, head_dim]
     keys,
     values,
+    key_scales,
+    value_scales,
     table,
     seq_lens,
     query_start_loc,  # int32 [num_seqs + 1]
+    seen_until,
     slopes,
     k_scale,
     v_scale,
     out,  # [num_tokens, num_heads, head_dim]
-    q_token, q_head, k_block, k_slot, k_head, v_block, v_slot, v_head, table_seq, out_token, out_head,
+    q_token, q_head, k_block, k_slot, k_head, v_block, v_slot, v_head, s_block, s_slot, s_head,
+    table_seq, until_seq, out_token, out_head,
     num_seqs, scale, softcap, window, sinks,
     GROUP: tl.constexpr,
     HEAD_DIM: tl.constexpr,
@@ -59,10 +63,12 @@ def prefill_kernel(
     BLOCK_SIZE: tl.constexpr,
     PAGED: tl.constexpr,
     HAS_WINDOW: tl.constexpr,
+    HAS_UNTIL: tl.constexpr,
     HAS_SOFTCAP: tl.constexpr,
     HAS_ALIBI: tl.constexpr,
     HAS_K_SCALE: tl.constexpr,
     HAS_V_SCALE: tl.constexpr,
+    TOKEN_SCALES: tl.constexpr,
     DECODE: tl.constexpr,
     DOT: tl.constexpr,
 ):  # fmt: skip
@@ -111,19 +117,24 @@ def prefill_kernel(
     if HAS_WINDOW:
         full_low = tl.minimum(tl.cdiv(tl.maximum(stop - window, 0), TILE) * TILE, full_high)
         full_low = tl.maximum(full_low, aligned)
+    if HAS_UNTIL:
+        full_low = aligned
+        full_high = aligned
     front_tiles = sink_tiles + (full_low - aligned) // TILE
 
     top = tl.full([BLOCK_M], float("-inf"), tl.float32)
     total = tl.zeros([BLOCK_M], tl.float32)
     sums = tl.zeros([BLOCK_M, BLOCK_D], tl.float32)
+    unit = first_unit(TOKEN_SCALES)
     for first in range(full_low, full_high, TILE):
         positions = first + tl.arange(0, TILE)
         is_all = positions < stop  # not looked at
-        top, total, sums = attend_tile(
-            q, top, total, sums, keys, values, place, kv_head,
-            k_block, k_slot, k_head, v_block, v_slot, v_head,
+        top, total, sums, unit = attend_tile(
+            q, top, total, sums, unit, keys, values, key_scales, value_scales, place, kv_head,
+            k_block, k_slot, k_head, v_block, v_slot, v_head, s_block, s_slot, s_head,
             positions, is_all, is_all[None, :], positions[None, :] - position[:, None], slope, scale, softcap,
-            HEAD_DIM, BLOCK_D, BLOCK_SIZE, PAGED, HAS_SOFTCAP, HAS_ALIBI, DECODE, DOT, MASKED=False,
+            HEAD_DIM, BLOCK_D, BLOCK_SIZE, PAGED, HAS_SOFTCAP, HAS_ALIBI, TOKEN_SCALES, DECODE, DOT,
+            MASKED=False,
         )  # fmt: skip
     for tile in range(front_tiles + tl.cdiv(tl.maximum(stop - full_high, 0), TILE)):
         first = full_high + (tile - front_tiles) * TILE
@@ -137,15 +148,24 @@ def prefill_kernel(
             is_sink = positions < sinks
             is_read = is_read & ((positions >= low) | is_sink)
             is_seen = is_seen & ((positions[None, :] > position[:, None] - window) | is_sink[None, :])
-        top, total, sums = attend_tile(
-            q, top, total, sums, keys, values, place, kv_head,
-            k_block, k_slot, k_head, v_block, v_slot, v_head,
+        if HAS_UNTIL:
+            until = tl.load(
+                seen_until + sequence.to(tl.int64) * until_seq + positions, mask=is_read, other=-1
+            )
+            is_read = is_read & (until >= first_position)
+            is_seen = is_seen & (until[None, :] >= position[:, None])
+        top, total, sums, unit = attend_tile(
+            q, top, total, sums, unit, keys, values, key_scales, value_scales, place, kv_head,
+            k_block, k_slot, k_head, v_block, v_slot, v_head, s_block, s_slot, s_head,
             positions, is_read, is_seen & is_read[None, :], positions[None, :] - position[:, None],
             slope, scale, softcap,
-            HEAD_DIM, BLOCK_D, BLOCK_SIZE, PAGED, HAS_SOFTCAP, HAS_ALIBI, DECODE, DOT, MASKED=True,
+            HEAD_DIM, BLOCK_D, BLOCK_SIZE, PAGED, HAS_SOFTCAP, HAS_ALIBI, TOKEN_SCALES, DECODE, DOT,
+            MASKED=True,
         )  # fmt: skip
 
     result = sums / tl.where(total == 0.0, 1.0, total)[:, None]
+    if TOKEN_SCALES:
+        result *= unit
     if HAS_V_SCALE:
         result *= tl.load(v_scale + kv_head)
     at = token * out_token + head * out_head

@@ -8,6 +8,7 @@ import triton.language as tl
 from engine.attention.triton_codes import to_factor
 
 LOG2E = tl.constexpr(1.4426950408889634)
+SMALLEST = tl.constexpr(2.0**-126)
 
 
 @triton.jit
@@ -61,29 +62,56 @@ def load_rows(cache, at, is_read, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
 @triton.jit
 def attend_tile(
     q, top, total, sums,  # query rows [M, BLOCK_D]; running maximum and total [M], sums [M, BLOCK_D], float32
-    keys, values, place, kv_head, k_block, k_slot, k_head, v_block, v_slot, v_head,
+    unit,  # in what `sums` are counted, float32: 1 without scales of tokens
+    keys, values, key_scales, value_scales, place, kv_head,
+    k_block, k_slot, k_head, v_block, v_slot, v_head, s_block, s_slot, s_head,
     positions,  # of the tile's keys [T]
     is_read,  # [T]: which to load
     is_seen,  # [M, T] or [1, T]: which row sees which key
     distance,  # [M, T] or [1, T]: position of the key less that of the query
     slope, scale, softcap,
     HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_SIZE: tl.constexpr, PAGED: tl.constexpr,
-    HAS_SOFTCAP: tl.constexpr, HAS_ALIBI: tl.constexpr, DECODE: tl.constexpr, DOT: tl.constexpr,
+    HAS_SOFTCAP: tl.constexpr, HAS_ALIBI: tl.constexpr, TOKEN_SCALES: tl.constexpr,
+    DECODE: tl.constexpr, DOT: tl.constexpr,
     MASKED: tl.constexpr,  # without it all keys are read and seen
 ):  # fmt: skip
-    """The running softmax after one more tile of keys: new maximum, total and sums."""
+    """The running softmax after one more tile of keys: new maximum, total, sums and their unit.
+
+    A scale of a token would push weights out of float16's range, so sums count in the largest scale so far.
+    """
     block, offset = find_slots(place, positions, is_read, BLOCK_SIZE, PAGED, MASKED)
     k_at = block * k_block + offset * k_slot + kv_head * k_head
     k = to_factor(load_rows(keys, k_at, is_read, HEAD_DIM, BLOCK_D, MASKED), DECODE, DOT)
     scores = tl.dot(q, tl.trans(k), input_precision="ieee")
+    s_at = block * s_block + offset * s_slot + kv_head * s_head
+    if TOKEN_SCALES:
+        scores *= load_scales(key_scales + s_at, is_read, MASKED)[None, :]
     scores = shape_scores(scores, scale, slope, distance, softcap, HAS_SOFTCAP, HAS_ALIBI)
     if MASKED:
         scores = tl.where(is_seen, scores, float("-inf"))
     weights, rescale, top, total = weigh(scores, top, total)
     v_at = block * v_block + offset * v_slot + kv_head * v_head
     v = to_factor(load_rows(values, v_at, is_read, HEAD_DIM, BLOCK_D, MASKED), DECODE, DOT)
+    if TOKEN_SCALES:
+        v_scales = load_scales(value_scales + s_at, is_read, MASKED)
+        new_unit = tl.maximum(unit, tl.max(v_scales, 0))
+        weights *= (v_scales / new_unit)[None, :]
+        rescale *= unit / new_unit
+        unit = new_unit
     sums = tl.dot(weights.to(DOT), v, sums * rescale[:, None], input_precision="ieee")
-    return top, total, sums
+    return top, total, sums, unit
+
+
+@triton.jit
+def first_unit(TOKEN_SCALES: tl.constexpr):
+    """Of sums that are still 0: the smallest normal float32, whose place the first real scale takes."""
+    return SMALLEST if TOKEN_SCALES else 1.0
+
+
+@triton.jit
+def load_scales(pointers, is_read, MASKED: tl.constexpr):
+    """float32 [T]; 0 where there is nothing to read."""
+    return tl.load(pointers, mask=is_read, other=0.0) if MASKED else tl.load(pointers)
 
 
 @triton.jit

@@ -22,7 +22,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from engine.attention.triton_codes import encode_bfloat16, encode_float8, encode_int8
+from engine.attention.triton_codes import encode_bfloat16, encode_code
 from engine.attention.triton_config import power_of_two
 from engine.attention.triton_device import check_device
 
@@ -41,14 +41,7 @@ def encoded(numbers, scales, head, is_element, ENCODE: tl.constexpr, HAS_SCALE: 
         x = numbers.to(tl.float32)
         if HAS_SCALE:
             x = tl.div_rn(x, tl.load(scales + head, mask=is_element, other=1.0))
-        if ENCODE == "bf16":
-            stored = encode_bfloat16(x)
-        elif ENCODE == "int8":
-            stored = encode_int8(x)
-        elif ENCODE == "e4m3":
-            stored = encode_float8(x, 3, 7, 448.0, 0x7F)
-        else:
-            stored = encode_float8(x, 2, 15, 57344.0, 0x7F)
+        stored = encode_bfloat16(x) if ENCODE == "bf16" else encode_code(x, ENCODE)
     return stored
 
 

@@ -11,6 +11,7 @@
 # %%
 import numpy as np
 
+from app.player.notebook import play
 from lessons import pictures, pictures_blocks
 from lessons.checks import paging as checks
 from sim import Config, Request, Trace, simulate
@@ -101,7 +102,16 @@ assert slots.tolist() == [8, 9, 10, 11, 28, 29, 30, 31, 0, 1, 2]
 # %% [markdown]
 # ## Look
 #
-# The demo again. Below, the memory under paging at the step at which most is held, and the ledgers of both runs.
+# The demo again, both runs side by side on one clock.
+
+# %%
+play(*(simulate(trace, Config(allocator=name, **dials)) for name in ("max", "paged")))
+
+# %% [markdown]
+# Play it, or go on event by event with Shift and the arrow keys. The strip over each memory is what one request sees;
+# the arrows are its block table. Point at a block to follow it. *Predict* stops before an event and asks you.
+#
+# Now the step at which most is held, slot by slot.
 
 # %%
 busiest = int(np.argmax(runs[1].series.column("live"))) + 1

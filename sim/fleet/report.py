@@ -43,6 +43,7 @@ def report_fleet(fleet_run: FleetRun) -> dict[str, Any]:
         "allocator": fleet_run.config.allocator,
         "config": {**fleet_run.config.as_json(), **asdict(fleet_run.fleet)},
         "meta": {},
+        "stopped_early": fleet_run.is_stopped,
         "requests": _sums(reports, "requests"),
         **{name: sum(report[name] for report in reports) for name in SUMMED},
         "time_s": time_s,
@@ -92,7 +93,7 @@ def _per_request(fleet_run: FleetRun, reports: list[dict[str, Any]]) -> list[dic
         for index, report in enumerate(reports)
         for entry in report["per_request"]
     }
-    return [entries[request.id] for request in fleet_run.trace.requests]
+    return [entries[request.id] for request in fleet_run.trace.requests if request.id in entries]
 
 
 def _without_requests(index: int, report: dict[str, Any]) -> dict[str, Any]:

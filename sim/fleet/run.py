@@ -20,7 +20,7 @@ from sim.fleet.report import report_fleet
 from sim.fleet.router import ROUTERS, Router
 from sim.request import SequenceGroup
 from sim.run import Run
-from sim.server import OnStep
+from sim.server import IsOver, OnStep
 from sim.trace import Trace
 from sim.veil import veiled
 
@@ -38,6 +38,7 @@ class FleetRun:
     runs: list[Run]
     num_loans: int = 0
     peak_on_loan: int = 0
+    is_stopped: bool = False
     source: str = "simulated"
     clock: str = "modelled"
 
@@ -60,12 +61,14 @@ def simulate_fleet(
     logs: Sequence[Sink] | None = None,
     check: bool = False,
     on_step: OnStep | None = None,
+    is_over: IsOver | None = None,
 ) -> FleetRun:
     """Simulates `trace` on `fleet.replicas` servers with the dials of `config`.
 
     Each replica has a log of its own: `logs[k]` if they are given, in memory otherwise, none with
-    `record=False`. `on_step` is told of every replica's steps, with all requests ended so far. Raises
-    InputError for dials that do not go together.
+    `record=False`. `on_step` is told of every replica's steps, with all requests ended so far. `is_over`
+    is asked at every instant whether to end there; requests still to come are then in no replica's run.
+    Raises InputError for dials that do not go together.
     """
     config, fleet = config or Config(), fleet or Fleet()
     fleet.check_with(config)
@@ -80,7 +83,7 @@ def simulate_fleet(
         _report_steps(replicas, on_step)
     requests = map(veiled, trace.requests) if check else trace.requests
     arriving = deque(map(SequenceGroup, requests, range(len(trace))))
-    _serve(replicas, arriving, ROUTERS[fleet.router](config))
+    is_stopped = not _serve(replicas, arriving, ROUTERS[fleet.router](config), is_over)
     return FleetRun(
         trace=trace,
         config=config,
@@ -88,16 +91,22 @@ def simulate_fleet(
         runs=[_run_of(replica, trace) for replica in replicas],
         num_loans=market.num_loans if market else 0,
         peak_on_loan=market.peak_on_loan if market else 0,
+        is_stopped=is_stopped,
     )
 
 
-def _serve(replicas: list[Replica], arriving: deque[SequenceGroup], router: Router) -> None:
+def _serve(
+    replicas: list[Replica], arriving: deque[SequenceGroup], router: Router, is_over: IsOver | None
+) -> bool:
+    """Whether all requests have ended."""
     while True:
         instants = [r.server.ends_ps for r in replicas if r.server.ends_ps is not None]
         if arriving:
             instants.append(to_ps(arriving[0].request.arrival_s))
         if not instants:
-            return
+            return True
+        if is_over and is_over():
+            return False
         now_ps = min(instants)
         for replica in replicas:
             if replica.server.ends_ps == now_ps:

@@ -11,6 +11,8 @@ report and series of both are equal, number for number, and `tests/sim/test_leap
     clock     how long steps took, worked out when somebody needs the time
     journal   what the server writes down
     series    one row a step, folded from the journal for those who ask
+    carry     from one server to the next, for a trace that is served window by window
+    stream    such a trace, from pieces to a finished run
 """
 
 from sim.leap.cover import can_leap, why_not

@@ -3,6 +3,7 @@
 from dataclasses import fields
 
 from sim.config import Config
+from sim.request import Request
 from sim.trace import Trace
 
 # What this package knows how to do. A dial that is not here must stand at its default.
@@ -40,15 +41,24 @@ def can_leap(trace: Trace, config: Config) -> bool:
 
 def why_not(trace: Trace, config: Config) -> str | None:
     """Why this run must be stepped, or None."""
+    if why := why_not_dials(config, len(trace)):
+        return why
+    return next((why for request in trace.requests if (why := why_not_request(request))), None)
+
+
+def why_not_dials(config: Config, num_requests: int) -> str | None:
+    """Why no trace of so many requests can leap with these dials, or None."""
     for dial in fields(config):
         value, known = getattr(config, dial.name), COVERED.get(dial.name, (dial.default,))
         if known is not None and value not in known:
             return f"{dial.name.replace('_', ' ')} {value}: leaps know only {', '.join(map(str, known))}"
-    if config.step_rule == "prefill-first" and config.token_budget < min(config.max_seqs, len(trace)):
+    if config.step_rule == "prefill-first" and config.token_budget < min(config.max_seqs, num_requests):
         return "a budget below max_seqs with prefill-first: some sequences would have to skip a step"
     if config.chunked_prefill and config.preempt == "swap":
         return "chunked prefill with swap: a chunk may come before younger decodes, which then skip a step"
-    for request in trace.requests:
-        if request.width > 1:
-            return f"request {request.id} has several sequences"
     return None
+
+
+def why_not_request(request: Request) -> str | None:
+    """Why a trace with this request cannot leap, or None."""
+    return f"request {request.id} has several sequences" if request.width > 1 else None

@@ -48,6 +48,11 @@ class Decoding:
         self.sum_stored -= stored
         return self._offsets[index]
 
+    def members(self) -> list[tuple[int, int]]:
+        """Who decodes, oldest first, and the tokens that each has stored."""
+        present = sorted({index for index in self._by_age if self._end_rounds[index] != STOPPED})
+        return [(index, self._offsets[index] + self.rounds) for index in present]
+
     def run(self, num_rounds: int) -> None:
         """Every sequence stores `num_rounds` tokens."""
         self.rounds += num_rounds

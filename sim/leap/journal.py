@@ -34,6 +34,8 @@ class Journal:
         self.finish_steps = [0] * num_requests
         self.preemptions = [0] * num_requests
         self.later_prefills: list[tuple[int, int]] = []  # (index, tokens) of admissions after the first
+        self.carried_stored: list[int] = []  # of the first spans: see `carry`
+        self.num_in_service = 0  # requests that were running before all these steps
         self._open_spans = [0] * num_requests
 
     def open(self, index: int, tokens: int, stored: int) -> None:
@@ -44,6 +46,14 @@ class Journal:
         self.ends.append(self.num_steps + 1)
         self.tokens.append(tokens)
         self.stored.append(stored)
+
+    def carry(self, index: int, stored: int) -> None:
+        """Starts the span of a sequence that was running, with `stored` tokens, before all these steps.
+
+        Whether the first step stores one of its tokens is not known yet: `sim.leap.series` adds it.
+        """
+        self.open(index, 0, stored)
+        self.carried_stored.append(stored)
 
     def close(self, index: int) -> None:
         """Ends the span that the request is in: this step has no part in it."""

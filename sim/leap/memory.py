@@ -159,6 +159,11 @@ class Ranges:
         self._starts: dict[int, int] = {}  # by index, of those that hold a range
         self._watermark = allocator.num_watermark_slots
 
+    def renumber(self, new_index: dict[int, int], lengths: list[int]) -> None:
+        """The same ranges, held by the same requests under other numbers; `lengths` are by those."""
+        self._starts = {new_index[index]: start for index, start in self._starts.items()}
+        self.lengths = lengths
+
     def admit(self, index: int, num_pending: int, num_tokens: int, *, is_busy: bool) -> bool:
         length = self.lengths[index]
         available = self.free - self._watermark if is_busy else self.free

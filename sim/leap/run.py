@@ -1,14 +1,16 @@
 """`leap`: from a trace to a finished run, through the leaping server."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sim.alloc import RESERVATIONS
 from sim.clock import to_ps, to_s
 from sim.closed_timing import ClosedTiming
 from sim.config import Config
 from sim.events import NullLog
+from sim.leap.carry import in_service
 from sim.leap.holdings import PagedSeries, RangeSeries
 from sim.leap.memory import Ranges
 from sim.leap.series import Ints, LeapSeries, as_ints
@@ -17,33 +19,39 @@ from sim.outcomes import Outcomes
 from sim.request import Request, SequenceGroup
 from sim.run import Run
 from sim.scheduler import Scheduler
+from sim.server import IsOver
 from sim.trace import Trace
 from sim.work import Work
 
 
 def leap(
-    trace: Trace, config: Config, timing: ClosedTiming, on_progress: Callable[[int], None] | None = None
+    trace: Trace,
+    config: Config,
+    timing: ClosedTiming,
+    on_progress: Callable[[int], None] | None = None,
+    is_over: IsOver | None = None,
 ) -> Run:
     """The run that stepping would give, without events. `can_leap` must hold.
 
-    `on_progress` is told now and then how many requests have ended.
+    `on_progress` is told now and then how many requests have ended; `is_over` is asked as often whether to
+    end the run where it is.
     """
-    reasons = reject(trace, config)
+    reasons = reject(trace.requests, config)
     places = [place for place in range(len(trace)) if place not in reasons] if reasons else range(len(trace))
     requests = [trace.requests[place] for place in places]
     arrivals_ps = [to_ps(request.arrival_s) for request in requests]
     server = LeapServer(requests, arrivals_ps, config, timing)
-    server.serve((lambda: on_progress(len(reasons) + server.running.num_ended)) if on_progress else None)
-    if trace.requests:
+    tell = (lambda: on_progress(len(reasons) + server.running.num_ended)) if on_progress else None
+    is_done = server.serve(tell, is_over=is_over)
+    if not is_done:
+        server.stop()
+    elif trace.requests:
         server.wait_until(to_ps(trace.requests[-1].arrival_s))  # which may have been rejected
-    if on_progress:
+    if on_progress and is_done:
         on_progress(len(trace))
 
-    series = make_series(server, config, requests, arrivals_ps)
-    is_paged = isinstance(series, PagedSeries)
-    # A row for the longest sequence, or a range's start and length.
-    entries_per_table = -(-config.max_len // config.block_size) if is_paged else 2
-    num_entries = entries_per_table * int(series.running.max(initial=0))
+    series = make_series(server, config, requests)
+    num_entries = num_table_entries(config, int(series.running.max(initial=0)))
     return Run(
         trace=trace,
         config=config,
@@ -59,13 +67,14 @@ def leap(
         traffic=server.memory.traffic,
         peak_slots=series.peak_held,
         table_bytes=4 * num_entries,
-        free_at_end=server.memory.free * (config.block_size if is_paged else 1),
+        free_at_end=server.memory.free * (config.slots_per_block or 1),
+        is_stopped=not is_done,
     )
 
 
-def reject(trace: Trace, config: Config) -> dict[int, str]:
-    """Why some requests can never run, by place in the trace: in the scheduler's words."""
-    worst = np.array([request.worst_case_tokens for request in trace.requests], dtype=np.int64)
+def reject(requests: Sequence[Request], config: Config) -> dict[int, str]:
+    """Why some requests can never run, by their place: in the scheduler's words."""
+    worst = np.array([request.worst_case_tokens for request in requests], dtype=np.int64)
     most = min(config.num_slots, config.max_len)
     if not config.chunked_prefill:
         most = min(most, config.token_budget)
@@ -73,13 +82,13 @@ def reject(trace: Trace, config: Config) -> dict[int, str]:
     log = NullLog()
     if config.allocator in RESERVATIONS:
         never_fits = config.make_allocator(log).never_fits
-        suspects.update(place for place, request in enumerate(trace.requests) if never_fits(request))
+        suspects.update(place for place, request in enumerate(requests) if never_fits(request))
     if not suspects:
         return {}
     scheduler = Scheduler(config, config.make_allocator(log), log)
     reasons: dict[int, str] = {}
     for place in sorted(suspects):
-        group = SequenceGroup(trace.requests[place], place)
+        group = SequenceGroup(requests[place], place)
         scheduler.arrive(group)
         assert group.reject_reason, f"{group.request.id} can run, and was taken for one that cannot"
         reasons[place] = group.reject_reason
@@ -95,13 +104,16 @@ def make_work(server: LeapServer, series: LeapSeries) -> Work:
     return Work(computed=computed, lost=lost, again=lost, decodes=num_decodes, emitted_by_decodes=num_decodes)
 
 
-def make_series(
-    server: LeapServer, config: Config, requests: list[Request], arrivals_ps: list[int]
-) -> LeapSeries:
+def num_table_entries(config: Config, num_running: int) -> int:
+    """Of so many sequences: a row for the longest there may be, or a range's start and length."""
+    return num_running * (2 if config.slots_per_block is None else -(-config.max_len // config.block_size))
+
+
+def make_series(server: LeapServer, config: Config, requests: list[Request]) -> LeapSeries:
     """The series, to be folded from what the server wrote down."""
     durations = as_ints(server.clock.durations)
     final = as_ints([request.final_tokens for request in requests])
-    common = (server.journal, durations, arrivals_ps, final, config.num_slots)
+    common = (server.journal, durations, server.arrivals_ps, final, config.num_slots, server.start_ps)
     if isinstance(server.memory, Ranges):
         lengths, rounded = server.memory.lengths, server.memory.placement.rounded
         return RangeSeries(
@@ -114,16 +126,20 @@ def make_outcomes(
     trace: Trace, server: LeapServer, series: LeapSeries, places: Ints, reasons: dict[int, str]
 ) -> Outcomes:
     """What became of each request of the trace; `places` says where the served ones stand in it."""
-    journal, num_ended = server.journal, server.running.num_ended
-    assert num_ended == len(places), f"{num_ended} of {len(places)} requests ended"
-    ends_s = series.column("time")
+    journal, ends_s = server.journal, series.column("time")
+    has_started, has_ended = progress_of(server, len(places))
     first_token_s, finish_s = np.full((2, len(trace)), np.nan)
-    first_token_s[places] = ends_s[as_ints(journal.first_token_steps)]
-    finish_s[places] = ends_s[as_ints(journal.finish_steps)]
+    first_token_s[places[has_started]] = ends_s[as_ints(journal.first_token_steps)[has_started]]
+    finish_s[places[has_ended]] = ends_s[as_ints(journal.finish_steps)[has_ended]]
     preemptions = np.zeros(len(trace), dtype=np.int64)
     preemptions[places] = journal.preemptions
     emitted = [request.output for request in trace.requests]
     prefills: list[list[int]] = [[request.prompt] for request in trace.requests]
+    for index in np.flatnonzero(~has_ended):
+        place = int(places[index])
+        emitted[place] = server.emitted(int(index))
+        if index >= server.waiting.num_taken:
+            prefills[place] = []
     for index, num_tokens in journal.later_prefills:
         prefills[int(places[index])].append(num_tokens)
     for place in reasons:
@@ -138,3 +154,13 @@ def make_outcomes(
         prefills=prefills,
         hit_tokens=[0] * len(trace),
     )
+
+
+def progress_of(server: LeapServer, num_requests: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Of each request, whether its first token is out, and its last."""
+    has_ended = np.arange(num_requests) < server.waiting.num_taken
+    has_ended[in_service(server)] = False
+    has_started = has_ended.copy()
+    for index in in_service(server):
+        has_started[index] = server.emitted(index) > 0
+    return has_started, has_ended

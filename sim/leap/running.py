@@ -25,23 +25,27 @@ class Running:
         self.num_lost_tokens = 0  # stored tokens that recomputation has to compute again
         self.swapped: list[int] = []  # oldest first
         self.prefilling: int | None = None  # the one whose prefill is not finished
-        self._prefilled = self._input = 0  # its tokens stored, and to be stored
+        self.prefilled = self.num_input = 0  # its tokens stored, and to be stored
         self._prompt = [request.prompt for request in requests]
         self._final = [request.final_tokens for request in requests]
-        self._emitted = [0] * len(requests)  # when it last stopped running
+        self.num_emitted = [0] * len(requests)  # when it last stopped running
         self._swaps = config.preempt == "swap"
-        self._memory = memory
+        self.memory = memory
         self._journal = journal
         self._waiting = waiting
         self.decoding = Decoding(self._final)
 
+    def emitted(self, index: int, stored: int) -> int:
+        """Tokens out of a sequence that decodes, with `stored` tokens."""
+        return stored - self._prompt[index] + 1
+
     def num_pending(self, index: int) -> int:
         """The input of a waiting request."""
-        return self._prompt[index] + self._emitted[index]
+        return self._prompt[index] + self.num_emitted[index]
 
     def go_on(self) -> bool:
         """All sequences store their next tokens; False where some had to be preempted for it."""
-        memory, decoding = self._memory, self.decoding
+        memory, decoding = self.memory, self.decoding
         needed = memory.growth(decoding.rounds)
         has_room = self.prefilling is None and needed <= memory.free
         if not has_room:
@@ -62,7 +66,7 @@ class Running:
         if num_tokens == num_pending:
             self._start_decoding(index, num_tokens, num_pending)
         else:
-            self.prefilling, self._prefilled, self._input = index, num_tokens, num_pending
+            self.prefilling, self.prefilled, self.num_input = index, num_tokens, num_pending
             self._journal.open(index, num_tokens, num_tokens)
 
     def resume(self) -> bool:
@@ -70,8 +74,8 @@ class Running:
         came = False
         while self.swapped and self.count < self.max_count and self.load.tokens < self.budget:
             index = self.swapped[0]
-            stored = self._prompt[index] + self._emitted[index] - 1
-            blocks = self._memory.swap_in(stored)
+            stored = self._prompt[index] + self.num_emitted[index] - 1
+            blocks = self.memory.swap_in(stored)
             if not blocks:
                 break
             self.swapped.pop(0)
@@ -93,24 +97,24 @@ class Running:
     def _start_decoding(self, index: int, num_tokens: int, stored: int) -> None:
         """From the next round on. This step stores `num_tokens` of its `stored` tokens."""
         self._journal.open(index, num_tokens, stored)
-        if not self._emitted[index]:
+        if not self.num_emitted[index]:
             self._journal.first_token_steps[index] = self._journal.num_steps
-        self._memory.start_decoding(self.decoding.start(index, stored))
+        self.memory.start_decoding(self.decoding.start(index, stored))
 
     def _prefill_on(self, index: int) -> None:
         """The next chunk of an unfinished prefill."""
         num_tokens = self._chunk_tokens()
-        self.load.add(self._prefilled, num_tokens)
-        self._prefilled += num_tokens
-        if self._prefilled == self._input:
+        self.load.add(self.prefilled, num_tokens)
+        self.prefilled += num_tokens
+        if self.prefilled == self.num_input:
             self.prefilling = None
-            self._start_decoding(index, num_tokens, self._prefilled)
+            self._start_decoding(index, num_tokens, self.prefilled)
         else:
-            self._journal.open(index, num_tokens, self._prefilled)
+            self._journal.open(index, num_tokens, self.prefilled)
 
     def _chunk_tokens(self) -> int:
         """Nobody younger runs, so the rest of the budget is for the unfinished prefill."""
-        return min(self._input - self._prefilled, self.budget - self.decoding.count)
+        return min(self.num_input - self.prefilled, self.budget - self.decoding.count)
 
     # Preemption
 
@@ -120,11 +124,11 @@ class Running:
         If not, the youngest are preempted until the rest can go on. Asking one by one, oldest first, comes to
         the same: who got a slot is not preempted any more, and each that is preempted frees what it needs.
         """
-        memory, rounds = self._memory, self.decoding.rounds
+        memory, rounds = self.memory, self.decoding.rounds
         needed = memory.growth(rounds)
         has_room = True
         if self.prefilling is not None:
-            chunk_needs = memory.extend(self._prefilled, self._chunk_tokens())
+            chunk_needs = memory.extend(self.prefilled, self._chunk_tokens())
             if needed + chunk_needs <= memory.free:
                 needed += chunk_needs
             else:
@@ -139,14 +143,14 @@ class Running:
     def _preempt_prefill(self, index: int) -> None:
         self.prefilling = None
         self.count -= 1
-        self._memory.release(index, self._prefilled)
-        self._recompute(index, self._prefilled)
+        self.memory.release(index, self.prefilled)
+        self._recompute(index, self.prefilled)
 
     def _preempt_youngest(self) -> None:
         index, stored = self.decoding.pop_youngest()
-        self._emitted[index] = stored - self._prompt[index] + 1
+        self.num_emitted[index] = self.emitted(index, stored)
         self._leave(index, stored)
-        blocks = self._memory.swap_out(stored) if self._swaps else 0
+        blocks = self.memory.swap_out(stored) if self._swaps else 0
         if blocks:
             self.load.swapped += blocks
             self._journal.preemptions[index] += 1
@@ -165,5 +169,5 @@ class Running:
         """A decoding sequence runs no longer; it has `stored` tokens."""
         self.count -= 1
         self._journal.close(index)
-        self._memory.stop_decoding(self.decoding.stop(index, stored))
-        self._memory.release(index, stored)
+        self.memory.stop_decoding(self.decoding.stop(index, stored))
+        self.memory.release(index, stored)

@@ -23,17 +23,31 @@ class LeapSeries(StepTable):
     """What all allocators have in common."""
 
     def __init__(
-        self, journal: Journal, durations_ps: Ints, arrivals_ps: list[int], final: Ints, num_slots: int
+        self,
+        journal: Journal,
+        durations_ps: Ints,
+        arrivals_ps: list[int],
+        final: Ints,
+        num_slots: int,
+        start_ps: int = 0,
     ) -> None:
         self._journal = journal
+        self._start_ps = start_ps
         self._durations_ps = durations_ps
         self._arrivals_ps = arrivals_ps  # by index
         self._num_slots = num_slots
         self._busy_ps = exact_sum(durations_ps)
-        self._sequences = as_ints(journal.sequences)
-        self._firsts = as_ints(journal.firsts)
-        self._ends = as_ints(journal.ends)
-        self._stored = as_ints(journal.stored)  # after the first step of a span
+        ran = as_ints(journal.ends) > as_ints(journal.firsts)  # not so: carried, and preempted at once
+        self._sequences = as_ints(journal.sequences)[ran]
+        self._firsts = as_ints(journal.firsts)[ran]
+        self._ends = as_ints(journal.ends)[ran]
+        # By the first step of a span, and after it. A carried one stores a token in it if that is a round.
+        first_rounds = np.zeros(len(ran), dtype=np.int64)
+        if len(self):
+            first_rounds[: len(journal.carried_stored)] = self._rounds[0]
+        self._tokens_first = (as_ints(journal.tokens) + first_rounds)[ran]
+        self._stored = (as_ints(journal.stored) + first_rounds)[ran]
+        self._num_carried = int(ran[: len(journal.carried_stored)].sum())
         self._final = final[self._sequences]  # what its sequence stores in the end
         self._columns: dict[str, Callable[[], NDArray[Any]]] = {
             "step": lambda: np.arange(1, len(self) + 1),
@@ -119,16 +133,17 @@ class LeapSeries(StepTable):
         """Sequences that have arrived, less those admitted, and those sent back."""
         starts_ps = self.ends_ps() - self._durations_ps
         waiting = np.searchsorted(np.array(self._arrivals_ps, dtype=starts_ps.dtype), starts_ps, side="right")
-        is_admission = as_ints(self._journal.tokens) == self._stored  # nothing was stored before
+        is_admission = self._tokens_first == self._stored  # nothing was stored before
+        waiting -= self._journal.num_in_service
         waiting += self._balance(self._journal.recomputed, self._firsts[is_admission])
         return waiting
 
     def ends_ps(self) -> NDArray[Any]:
         """When each step ended; Python's integers where 64 bits are too few."""
         gaps = [(step, idle_ps) for step, idle_ps in self._journal.idle if step < len(self)]
-        last_ps = self.busy_ps + sum(idle_ps for _, idle_ps in gaps)
+        last_ps = self._start_ps + self.busy_ps + sum(idle_ps for _, idle_ps in gaps)
         ends_ps = self._durations_ps.astype(np.int64 if last_ps < 1 << 63 else object)
-        for step, idle_ps in gaps:
+        for step, idle_ps in ((0, self._start_ps), *gaps) if len(self) else ():
             ends_ps[step] += idle_ps
         return np.cumsum(ends_ps, out=ends_ps)
 
@@ -170,12 +185,15 @@ class LeapSeries(StepTable):
         if not len(self._journal.stalls):
             return self.running
         batch, stalls = self.running.copy(), as_ints(self._journal.stalls)
-        batch[stalls] = np.bincount(self._firsts, minlength=len(self))[stalls]
+        began = np.bincount(self._firsts, minlength=len(self))
+        began[:1] -= self._num_carried
+        batch[stalls] = began[stalls]
         return batch
 
     def _tokens(self) -> Ints:
         tokens = self._batch().copy()
-        np.add.at(tokens, self._firsts, as_ints(self._journal.tokens) - 1)
+        is_new = np.arange(len(self._firsts)) >= self._num_carried
+        np.add.at(tokens, self._firsts[is_new], self._tokens_first[is_new] - 1)
         return tokens
 
     def _balance(self, came: Any, went: Any) -> Ints:

@@ -9,10 +9,13 @@ from sim.closed_timing import ClosedTiming
 from sim.config import Config
 from sim.leap.clock import MOST, LazyClock
 from sim.leap.journal import Journal
-from sim.leap.memory import Ranges, make_memory
+from sim.leap.memory import LeapMemory, Ranges, make_memory
 from sim.leap.running import Running
 from sim.leap.waiting import Waiting
 from sim.request import Request
+from sim.server import IsOver
+
+TURNS = 1024  # of the loop, between two looks at what goes on outside
 
 
 class LeapServer:
@@ -23,33 +26,66 @@ class LeapServer:
     ) -> None:
         self.journal = Journal(len(requests))
         self.clock = LazyClock(timing)
+        self.start_ps = 0  # when the first of its steps, or of the idle time before it, begins
         self.memory = make_memory(config, requests)
-        self._waiting = Waiting(arrivals_ps, self.clock)
-        self.running = Running(requests, config, self.memory, self.journal, self._waiting)
+        self.arrivals_ps = arrivals_ps
+        self.waiting = Waiting(arrivals_ps, self.clock)
+        self.running = Running(requests, config, self.memory, self.journal, self.waiting)
         self._is_static = config.batching == "static"
-        self._is_filling = True  # static batching: the present batch still takes members
+        self.is_filling = True  # static batching: the present batch still takes members
         self._is_open = False  # admission was tried, and only found nobody: the next arrival will change that
         self._is_mixed = config.step_rule == "mixed"
         self._is_chunked = config.chunked_prefill
         self._is_contiguous = isinstance(self.memory, Ranges)
 
-    def serve(self, on_progress: Callable[[], None] | None) -> None:
-        """Serves all of them; calls `on_progress` now and then."""
-        running = self.running
+    def serve(
+        self,
+        on_progress: Callable[[], None] | None = None,
+        *,
+        is_over: IsOver | None = None,
+        num_known: int | None = None,
+    ) -> bool:
+        """Serves all of them, and says so; calls `on_progress` now and then.
+
+        Stops before with False where `is_over`, asked as often, says so, or where the next turn might take in
+        a request beyond the first `num_known`.
+        """
+        running, waiting = self.running, self.waiting
+        most_taken = len(self.arrivals_ps) if num_known is None else num_known - running.max_count - 1
         num_turns = 0
-        while running.count or self._has_work():
+        while waiting.num_taken <= most_taken and (running.count or self._has_work()):
             if self._is_mixed or not self._run_prompts():
                 self._run_all()
             running.retire()
             num_turns += 1
-            if on_progress and num_turns % 1024 == 0:
-                on_progress()
+            if num_turns % TURNS == 0:
+                if on_progress:
+                    on_progress()
+                if is_over and is_over():
+                    return False
+        return waiting.num_taken <= most_taken
+
+    def emitted(self, index: int) -> int:
+        """Tokens out, of a request that has not ended. Exact for those that decode only after `stop`."""
+        return self.running.num_emitted[index]
+
+    def use(self, memory: LeapMemory) -> None:
+        """Takes this pool, with what is held in it, in place of its own empty one."""
+        self.memory = memory
+        self.running.memory = memory
+
+    def stop(self) -> None:
+        """Ends here: the steps done are all there are, and what runs is left as it is, in the books too."""
+        for index, stored in self.running.decoding.members():
+            self.journal.close(index)
+            self.running.num_emitted[index] = self.running.emitted(index, stored)
+        self.clock.now_ps()  # works out how long they took
 
     def _has_work(self) -> bool:
         """Whether there is any although nobody runs, after a jump to the next arrival if need be."""
-        if self.running.swapped or self._waiting.head() is not None:
+        if self.running.swapped or self.waiting.head() is not None:
             return True
-        arrival_ps = self._waiting.next_arrival_ps()
+        arrival_ps = self.waiting.next_arrival_ps()
         if arrival_ps is None:
             return False
         self.wait_until(arrival_ps)
@@ -101,7 +137,7 @@ class LeapServer:
         count = 1 + memory.fitting_rounds(decoding.rounds, decoding.count, limit)
         if self._is_contiguous:
             self._strand()
-        arrival_ps = self._waiting.next_arrival_ps() if self._is_open else None
+        arrival_ps = self.waiting.next_arrival_ps() if self._is_open else None
         if arrival_ps is None:
             self.clock.run(load, count)
         else:
@@ -113,7 +149,7 @@ class LeapServer:
 
     def _admit(self) -> bool:
         """Takes in waiting requests; whether there were any. `Scheduler._admit` says by what rules."""
-        running, waiting = self.running, self._waiting
+        running, waiting = self.running, self.waiting
         self._is_open = False
         if running.swapped or (self._is_static and not self._may_fill()):
             return False
@@ -135,15 +171,15 @@ class LeapServer:
             came = True
         if self._is_static:
             is_spent, has_place = running.load.tokens >= running.budget, running.count < running.max_count
-            self._is_filling = is_spent and has_place and waiting.head() is not None
+            self.is_filling = is_spent and has_place and waiting.head() is not None
         return came
 
     def _may_fill(self) -> bool:
         if not self.running.count:
-            self._is_filling = True
-        return self._is_filling
+            self.is_filling = True
+        return self.is_filling
 
     def _strand(self) -> None:
         """Notes whether the head of `waiting` is stranded, or would be as soon as there is one."""
-        head = self._waiting.next_new()  # a contiguous allocator never sends anyone back
+        head = self.waiting.next_new()  # a contiguous allocator never sends anyone back
         self.journal.strand(head is not None and self.memory.is_stranded(head))

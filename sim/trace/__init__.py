@@ -4,6 +4,7 @@
 """
 
 from sim.trace.builtin import BUILTINS, Builtin, list_builtins
+from sim.trace.choice import TraceChoice
 from sim.trace.formats import FORMATS, Format
 from sim.trace.generate import generate
 from sim.trace.lengths import PAPER_FILTER, LengthFilter
@@ -19,6 +20,7 @@ __all__ = [
     "Format",
     "LengthFilter",
     "Trace",
+    "TraceChoice",
     "generate",
     "list_builtins",
 ]

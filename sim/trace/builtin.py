@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from sim.request import Request
 from sim.trace import arrivals, lengths
-from sim.trace.generate import generate
+from sim.trace.generate import Law, generate
 from sim.trace.quantiles import ALPACA, AZURE_CODE, AZURE_CONV, SHAREGPT
 from sim.trace.trace import Trace
 
@@ -16,6 +17,7 @@ class Builtin:
 
     make: Callable[[int], Trace]
     about: str
+    law: Law | None = None  # where it could be of any length
 
 
 def list_builtins() -> list[tuple[str, str]]:
@@ -23,34 +25,16 @@ def list_builtins() -> list[tuple[str, str]]:
     return [(name, builtin.about) for name, builtin in BUILTINS.items()]
 
 
-def _sharegpt_like(seed: int) -> Trace:
-    return generate(
-        name="sharegpt-like", seed=seed, num_requests=1000, keep=lengths.PAPER_FILTER,
-        arrivals=arrivals.Poisson(2.0), lengths=SHAREGPT,
-    )  # fmt: skip
-
-
-def _alpaca_like(seed: int) -> Trace:
-    return generate(
-        name="alpaca-like", seed=seed, num_requests=2000, keep=lengths.PAPER_FILTER,
-        arrivals=arrivals.Poisson(30.0), lengths=ALPACA,
-    )  # fmt: skip
-
-
-def _azure_conv_like(seed: int) -> Trace:
-    # rate and gap variation of the 19,366 rows of the 2023 conversation trace
-    return generate(
-        name="azure-conv-like", seed=seed, num_requests=1000,
-        arrivals=arrivals.Gamma(rate=5.53, cv=1.09), lengths=AZURE_CONV,
-    )  # fmt: skip
-
-
-def _azure_code_like(seed: int) -> Trace:
-    # of the 8,819 rows of the 2023 code trace, which come in bursts with minutes of nothing between them
-    return generate(
-        name="azure-code-like", seed=seed, num_requests=1000,
-        arrivals=arrivals.Gamma(rate=2.57, cv=13.2), lengths=AZURE_CODE,
-    )  # fmt: skip
+SHAREGPT_LIKE = Law(
+    num_requests=1000, arrivals=arrivals.Poisson(2.0), lengths=SHAREGPT, keep=lengths.PAPER_FILTER
+)
+ALPACA_LIKE = Law(
+    num_requests=2000, arrivals=arrivals.Poisson(30.0), lengths=ALPACA, keep=lengths.PAPER_FILTER
+)
+# rate and gap variation of the 19,366 rows of the 2023 conversation trace
+AZURE_CONV_LIKE = Law(num_requests=1000, arrivals=arrivals.Gamma(rate=5.53, cv=1.09), lengths=AZURE_CONV)
+# of the 8,819 rows of the 2023 code trace, which come in bursts with minutes of nothing between them
+AZURE_CODE_LIKE = Law(num_requests=1000, arrivals=arrivals.Gamma(rate=2.57, cv=13.2), lengths=AZURE_CODE)
 
 
 def _demo(seed: int) -> Trace:
@@ -127,8 +111,24 @@ BUILTINS = {
     "thrashing": Builtin(_thrashing, "64 short prompts that all grow to 527 tokens: preemption (pool 4096)"),
     "shared-prefix": Builtin(_shared_prefix, "40 requests that begin with the same 256 tokens"),
     "parallel-sampling": Builtin(_parallel_sampling, "20 requests of 4 samples each"),
-    "sharegpt-like": Builtin(_sharegpt_like, "1000 requests, the paper's ShareGPT lengths and filter, 2/s"),
-    "alpaca-like": Builtin(_alpaca_like, "2000 requests, the paper's Alpaca lengths and filter, 30/s"),
-    "azure-conv-like": Builtin(_azure_conv_like, "1000 requests like Azure's 2023 conversations"),
-    "azure-code-like": Builtin(_azure_code_like, "1000 requests like Azure's 2023 code completion, bursty"),
+    "sharegpt-like": Builtin(
+        partial(SHAREGPT_LIKE.trace, "sharegpt-like"),
+        "1000 requests, the paper's ShareGPT lengths and filter, 2/s",
+        SHAREGPT_LIKE,
+    ),
+    "alpaca-like": Builtin(
+        partial(ALPACA_LIKE.trace, "alpaca-like"),
+        "2000 requests, the paper's Alpaca lengths and filter, 30/s",
+        ALPACA_LIKE,
+    ),
+    "azure-conv-like": Builtin(
+        partial(AZURE_CONV_LIKE.trace, "azure-conv-like"),
+        "1000 requests like Azure's 2023 conversations",
+        AZURE_CONV_LIKE,
+    ),
+    "azure-code-like": Builtin(
+        partial(AZURE_CODE_LIKE.trace, "azure-code-like"),
+        "1000 requests like Azure's 2023 code completion, bursty",
+        AZURE_CODE_LIKE,
+    ),
 }

@@ -1,5 +1,8 @@
 """Traces made from a law of arrivals and a law of lengths. One seed, one trace, byte for byte."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 import numpy as np
 
 from sim.errors import InputError
@@ -40,6 +43,41 @@ def generate(
     if num_refused:
         notes.append(f"{num_refused} draws outside the length filter were drawn again")
     return Trace(name, requests, notes=tuple(notes))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Law:
+    """What `generate` needs to make a trace of any length, and how long it usually is."""
+
+    arrivals: Arrivals
+    lengths: Lengths
+    num_requests: int
+    keep: LengthFilter | None = None
+
+    def trace(self, name: str, seed: int) -> Trace:
+        """The usual one."""
+        return generate(
+            arrivals=self.arrivals, lengths=self.lengths, num_requests=self.num_requests, keep=self.keep,
+            name=name, seed=seed,
+        )  # fmt: skip
+
+    def pieces(self, num_requests: int, seed: int, size: int) -> Iterator[list[Request]]:
+        """`num_requests` in pieces of `size`. Their lengths are drawn piece by piece: another trace."""
+        arrivals_rng, lengths_rng = _generators(seed)
+        last_s = 0.0
+        for start in range(0, num_requests, size):
+            count = min(size, num_requests - start)
+            times = last_s + self.arrivals.times(count + 1, arrivals_rng)  # the first is `last_s` again
+            times = times[1:] if start else times[:-1]
+            last_s = float(times[-1])
+            prompts, outputs, _ = _draw(self.lengths, count, lengths_rng, self.keep)
+            rows = zip(np.round(times, 6).tolist(), prompts.tolist(), outputs.tolist(), strict=True)
+            yield [
+                Request(
+                    id=f"r{start + place}", arrival_s=time, prompt=prompt, output=output, max_tokens=output
+                )
+                for place, (time, prompt, output) in enumerate(rows)
+            ]
 
 
 def poisson_times(num_requests: int, rate: float, seed: int) -> list[float]:

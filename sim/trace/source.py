@@ -20,10 +20,11 @@ class Source:
     label: str
     name: str
     lines: tuple[str, ...]  # without line ends; an editor's line 1 is lines[0]
+    num_before: int = 0  # lines of the file that came before these
 
     def error(self, problem: str, *, line: int | None = None, field: str | None = None) -> InputError:
         """An `InputError` that says where: file, then line and field where they are known."""
-        at_line = f", line {line}" if line is not None else ""
+        at_line = f", line {self.num_before + line}" if line is not None else ""
         at_field = f", {field}" if field is not None else ""
         return InputError(printable(f"{self.label}{at_line}{at_field}: {problem}"))
 

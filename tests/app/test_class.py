@@ -1,6 +1,7 @@
 """The teacher's kit: sheets by seed, and a class's results in one table."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,10 @@ from click.testing import CliRunner
 
 from app.classroom import collect
 from app.cli import cli, run
+from app.payload import replay_payload
 from app.quiz import NUM_BLOCKS, questions, sheet, small_run
+from app.recorded import recording_of
+from sim import Config, Trace, simulate
 from sim.events import Kind
 
 
@@ -29,24 +33,55 @@ def test_the_sheet_without_answers_is_the_same_but_for_them():
         told("quiz", "--seed", "7", "--answers").splitlines(),
     )
     assert [line for line in solved if not line.startswith("   ")] == plain
-    assert sum(line.startswith("   ") for line in solved) == 5
+    assert sum(line.startswith("   ") for line in solved) == 6
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_every_kind_of_question_comes_up_and_every_answer_is_what_the_run_did(seed: int):
     from random import Random
 
-    trial = small_run(Random(seed))
+    trial = recording_of(small_run(Random(seed)))
     asked = list(questions(trial))
-    assert {"alloc", "admit", "free", "waste"} <= {kind for kind, _ in asked}
+    assert {"alloc", "admit", "free", "waste", "where"} <= {question.kind for question in asked}
     victims = [event.request for event in trial.events if event.kind is Kind.PREEMPT]
-    assert [question.answer for kind, question in asked if kind == "preempt"] == victims
-    for kind, question in asked:
+    assert [question.answer for question in asked if question.kind == "preempt"] == victims
+    for question in asked:
+        kind = question.kind
         if kind in ("alloc", "free"):
             assert 0 <= int(question.answer) <= NUM_BLOCKS
         if kind == "alloc":
             assert f"{question.answer} left free" in question.why
-    assert len(sheet(seed)) == 5
+    assert [question.kind for question in sheet(seed)].count("where") == 1
+
+
+@pytest.mark.parametrize("seed", [0, 7, 23])
+def test_the_page_asks_what_the_sheet_prints(seed: int, tmp_path: Path):
+    told("quiz", "--seed", str(seed), "--html", str(tmp_path / "quiz.html"))
+    found = re.search(r"^const replay = (.*);$", (tmp_path / "quiz.html").read_text(), re.MULTILINE)
+    assert found
+    quiz = json.loads(found[1])["quiz"]
+    assert quiz["seed"] == seed
+    sheet_rows = json.loads(told("quiz", "--seed", str(seed), "--json", "--answers"))["questions"]
+    asked = [
+        {
+            "step": one["step"],
+            "text": f"{one['situation']} {one['ask']}",
+            "answer": one["answer"],
+            "why": one["why"],
+        }
+        for one in quiz["questions"]
+    ]
+    assert asked == sheet_rows
+
+
+def test_questions_about_any_run_are_drawn_by_their_seed():
+    runs = [
+        simulate(Trace.read("demo"), Config(allocator=name, pool_tokens=2048, max_len=512))
+        for name in ("max", "paged")
+    ]
+    one, same, other = (replay_payload(runs, seed=seed)["quiz"]["questions"] for seed in (7, 7, 8))
+    assert one == same != other
+    assert {question["side"] for question in one} == {0, 1}
 
 
 def test_json_keeps_the_answers_back():

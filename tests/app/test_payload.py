@@ -109,7 +109,7 @@ def test_a_finished_request_is_told_with_the_step_that_ended_it() -> None:
     (run,) = serve(requests((8, 3)), "paged")
     side = replay_payload([run])["sides"][0]
     last_step = max(frame for frame, batch in enumerate(side["columns"]["batch"]) if batch)
-    assert [kind for kind, _, _ in side["said"][last_step]] == ["finish", "free"]
+    assert [kind for kind, *_ in side["said"][last_step]] == ["finish", "free"]
     assert side["columns"]["free"][last_step] < side["pool"], "the picture shows it before it leaves"
     assert side["columns"]["free"][last_step + 1] == side["pool"]
 
@@ -117,14 +117,14 @@ def test_a_finished_request_is_told_with_the_step_that_ended_it() -> None:
 def test_a_rejection_after_the_last_step_is_not_lost() -> None:
     (run,) = serve(requests((8, 3), (200, 3, 90.0)), "paged")
     side = replay_payload([run])["sides"][0]
-    assert [kind for kind, _, _ in side["said"][-1]] == ["arrive", "reject"]
+    assert [kind for kind, *_ in side["said"][-1]] == ["arrive", "reject"]
     assert len(side["deltas"]) - 1 in side["alarms"]
 
 
 def test_decodes_are_not_told_one_by_one() -> None:
     (run,) = serve(requests((8, 20)), "paged")
     side = replay_payload([run])["sides"][0]
-    assert "decode" not in {kind for said in side["said"] for kind, _, _ in said}
+    assert "decode" not in {kind for said in side["said"] for kind, *_ in said}
 
 
 def test_one_clock_shows_each_side_where_it_is() -> None:

@@ -7,9 +7,17 @@ from engine.model import LlamaModel
 
 
 def dense_logits(
-    model: LlamaModel, token_ids: list[int], window: int | None = None, sinks: int = 0
+    model: LlamaModel,
+    token_ids: list[int],
+    window: int | None = None,
+    sinks: int = 0,
+    *,
+    dropped: Tensor | None = None,
 ) -> Tensor:
-    """Logits [tokens, vocab] in float64 of one sequence, every position from scratch."""
+    """Logits [tokens, vocab] in float64 of one sequence, every position from scratch.
+
+    `dropped`: bool [tokens, tokens], keys that a query does not see though they precede it.
+    """
     spec = model.spec
     epsilon, base = spec.rms_epsilon, spec.rope_base
     x = model.embedding[token_ids].double()
@@ -24,6 +32,8 @@ def dense_logits(
             unseen = torch.ones_like(scores, dtype=torch.bool).triu(1)
             if window is not None:  # a query sees the last `window` tokens and the first `sinks`
                 unseen |= torch.ones_like(unseen).tril(-window) & (torch.arange(len(scores)) >= sinks)
+            if dropped is not None:
+                unseen |= dropped
             heads.append(scores.masked_fill(unseen, -torch.inf).softmax(dim=-1) @ value[:, shared])
         x = x + torch.cat(heads, dim=1) @ layer.output.double().T
         gate, up = (normed(x, layer.mlp_norm, epsilon) @ layer.gate_up.double().T).chunk(2, dim=1)

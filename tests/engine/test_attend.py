@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from engine.attend import Reading
-from engine.flat import flatten
+from engine.flat import Span, flatten
 from engine.model import LlamaModel
 from engine.pool import PagedPool
 from engine.setup import KV_DTYPES
@@ -66,12 +66,15 @@ def test_a_batch_is_laid_out_decodes_first_with_positions_and_lengths_of_each_se
     assert flat.sequence_of.tolist() == [0, 1, 2, 2, 2, 3, 3]
     assert flat.rows.tolist() == [1, 2, 3, 0]
     assert flat.seq_lens.tolist() == [10, 21, 7, 2]
-    assert flat.prefill_starts.tolist() == [0, 3, 5]
+    (decodes, short) = flat.spans
+    assert (decodes.sequences, decodes.tokens, decodes.starts) == (slice(0, 2), slice(0, 2), None)
+    assert (short.sequences, short.tokens, short.max_query_len) == (slice(2, 4), slice(2, 7), 8)
+    assert short.starts is not None and short.starts.tolist() == [0, 3, 5]
     assert flat.emitting.tolist() == [0, 1, 6]  # chunk a leaves some of its input for later
     assert [chunk.sequence.request.id for chunk in flat.emitting_chunks] == ["b", "d", "c"]
 
 
 def test_a_batch_of_decodes_alone_has_no_prefill() -> None:
     flat = flatten([chunk_of("b", 2, 1, is_prefill=False)], {"b": torch.arange(9).numpy()}, {"b": 0}, CPU)
-    assert flat.prefill_starts.tolist() == [0]
+    assert flat.spans == [Span(slice(0, 1), slice(0, 1))]
     assert flat.num_decodes == 1

@@ -6,15 +6,17 @@ A graph needs a GPU. Here a stand-in records by keeping the function, and replay
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from engine.attend import Reading
+from engine.attend import Reading, reach_of
 from engine.flat import flatten
 from engine.graphs import DecodeGraphs, bucket_of, make_graphs
 from engine.measure import execute
 from engine.model import LlamaModel
+from engine.pool import PagedPool
 from engine.setup import make_model, make_pool
 from sim.errors import InputError
 from sim.events import Kind
@@ -89,18 +91,54 @@ def test_padding_writes_nothing_and_what_a_larger_batch_left_in_the_buffers_is_n
     assert (recorder.num_recorded, recorder.num_replays) == (1, 3)
 
 
-@pytest.mark.parametrize(("kv_dtype", "num_tokens"), [("fp32", 2), ("int8", 1)], ids=["prompt", "quantized"])
-def test_steps_with_a_prompt_or_a_quantized_cache_run_as_they_are(kv_dtype: str, num_tokens: int) -> None:
+@pytest.mark.parametrize("kind", ["prompt", "drafts", "heavy hitters"])
+def test_steps_that_are_no_plain_decodes_run_as_they_are(kind: str) -> None:
     model = LlamaModel(get_model("tiny"), 0, torch.float32, CPU)
-    recorder = Recorder()
-    pool = small_pool(model, kv_dtype)
+    recorder, pool = Recorder(), small_pool(model)
     pool.alloc("a", event(Kind.ALLOC, "a", blocks=[0]))
     pool.flush()
-    chunks = [chunk_of("a", 0, num_tokens, is_prefill=num_tokens > 1)]
+    chunks = [chunk_of("a", 0, 1 if kind == "heavy hitters" else 2, is_prefill=kind == "prompt")]
     flat = flatten(chunks, {"a": torch.arange(9).numpy()}, pool.rows, CPU)
-    logits = DecodeGraphs(model, recorder).forward(flat, pool.bind(flat, Reading("cpu")))
+    until = torch.full((4, 64), 99, dtype=torch.int32) if kind == "heavy hitters" else None
+    logits = DecodeGraphs(model, recorder).forward(flat, pool.bind(flat, Reading("cpu", seen_until=until)))
     assert logits.shape == (1, model.spec.vocab)
     assert recorder.num_recorded == 0
+
+
+@pytest.mark.parametrize("kv_dtype", ["int8", "fp8"])
+def test_steps_over_codes_are_recorded_too_and_emit_the_same_tokens(kv_dtype: str) -> None:
+    config, recorder = tiny(**PRESSED, kv_dtype=kv_dtype), Recorder()
+    model = make_model(config, CPU)
+    pool, graphs = make_pool(config, CPU), DecodeGraphs(model, recorder)
+    run = execute(CROWD, config, model, pool, backend="cpu", graphs=graphs)
+    assert run.tokens == crowd(**PRESSED, kv_dtype=kv_dtype).tokens
+    assert recorder.num_replays > 20
+
+
+def test_tables_are_cut_to_a_power_of_two_of_tokens_that_holds_the_longest_sequence() -> None:
+    assert [reach_of(longest) for longest in (1, 1024, 1025, 2048, 2049)] == [1024, 1024, 2048, 2048, 4096]
+
+
+def test_a_sequence_that_outgrows_its_reach_gets_a_graph_with_longer_tables() -> None:
+    """A graph goes on reading the columns that it was recorded with."""
+    model = LlamaModel(get_model("tiny"), 0, torch.float32, CPU)
+    recorder = Recorder()
+    graphs = DecodeGraphs(model, recorder)
+    pool = PagedPool(
+        model.spec, num_blocks=40, block_size=64, num_host_blocks=0, max_rows=2, max_len=2560,
+        dtype=torch.float32, device=CPU,
+    )  # fmt: skip
+    pool.alloc("a", event(Kind.ALLOC, "a", blocks=list(range(39, 10, -1))))
+    pool.flush()
+    pool.storage.normal_(generator=torch.Generator().manual_seed(3))
+    for position in (1022, 1023, 1024, 1500):
+        flat = flatten(
+            [chunk_of("a", position, 1, is_prefill=False)], {"a": np.arange(2000) % 90}, pool.rows, CPU
+        )
+        kv = pool.bind(flat, Reading("cpu"))
+        wanted = model.forward(flat.token_ids, flat.positions, kv, flat.emitting)
+        torch.testing.assert_close(graphs.forward(flat, pool.bind(flat, Reading("cpu"))), wanted)
+    assert recorder.num_recorded == graphs.num_recorded == 2
 
 
 def test_on_a_cpu_graphs_are_off_and_asking_for_them_is_refused() -> None:

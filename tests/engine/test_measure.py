@@ -83,8 +83,8 @@ def test_a_rejected_request_emits_nothing_and_the_rest_is_served() -> None:
             "llama-2-70b on cpu: its weights take .* GiB.*--model tiny",
         ),
         (
-            {"keep_recent": 4, "keep_heavy": 2},
-            "--keep-recent 4: the simulator draws at random which tokens are heavy.*simulate it instead",
+            {"keep_recent": 4, "keep_heavy": 2, "speculate": 2},
+            "--keep-recent 4 with --speculate 2: drafts are what a plain run said.*or simulate it",
         ),
         ({"tensor_parallel": 2}, "--tensor-parallel 2: this is 1 process; start one for each rank"),
         ({"max_len": 5000}, "maximum length 5000: model tiny has 4096 positions"),

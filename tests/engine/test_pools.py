@@ -36,7 +36,7 @@ def test_a_block_is_one_run_of_memory_across_all_layers(pool: PagedPool) -> None
     block = pool.storage[3]
     assert block.is_contiguous()
     for layer in range(2):
-        for view in (pool.keys(layer), pool.values(layer)):
+        for view in pool.stored(layer)[:2]:
             assert block.data_ptr() <= view[3].data_ptr() < block.data_ptr() + block.nbytes
 
 

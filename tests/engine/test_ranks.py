@@ -12,9 +12,11 @@ import pytest
 import torch
 from torch import Tensor
 
+import engine.__main__
 from engine.attend import Reading
 from engine.checkpoint import FileWeights
 from engine.flat import flatten
+from engine.graphs import DecodeGraphs
 from engine.model import LlamaModel
 from engine.pool import PagedPool
 from engine.ranks import ALONE, Ranks
@@ -23,6 +25,7 @@ from sim.events import Kind
 from sim.models import get_model
 from tests.engine.checkpoint.making import reference
 from tests.engine.test_attend import chunk_of, event
+from tests.engine.test_graphs import Recorder
 
 CPU = torch.device("cpu")
 IDS = [5, 60, 3, 3, 77, 12, 90, 1, 44, 8, 19]
@@ -106,6 +109,37 @@ def test_two_processes_over_gloo_say_what_one_says(tmp_path: Path) -> None:
     assert (one["ranks"], two["ranks"], two["ranks_agree"]) == (1, 2, True)
     assert two["kv_pool_bytes_per_rank"] * 2 == one["kv_pool_bytes_per_rank"]
     assert two["weights_bytes_per_rank"] < one["weights_bytes_per_rank"]
+
+
+def test_graphs_are_for_one_rank_on_a_gpu_and_the_command_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = [
+        "--model",
+        "tiny",
+        "--ids",
+        "5,60,3",
+        "--max-len",
+        "64",
+        "--max-tokens",
+        "9",
+        "--device",
+        "cpu",
+    ]
+    monkeypatch.setattr(sys, "argv", ["engine", *options, "--graphs", "on"])
+    assert engine.__main__.main() == 2
+    assert "--graphs on: only a CUDA device records graphs" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "argv", ["engine", *options])
+    assert engine.__main__.main() == 0
+    plain = json.loads(capsys.readouterr().out)
+    assert plain["graphs"] is None
+
+    recorder = Recorder()
+    monkeypatch.setattr(engine.__main__, "make_graphs", lambda *choice: DecodeGraphs(choice[1], recorder))
+    assert engine.__main__.main() == 0
+    recorded = json.loads(capsys.readouterr().out)
+    assert (recorded["graphs"], recorder.num_replays) == (1, 8)  # the first of nine tokens is the prompt's
+    assert recorded["answers"] == plain["answers"]
 
 
 def run(*arguments: str) -> dict[str, Any]:

@@ -239,9 +239,9 @@ def test_a_larger_batch_takes_no_more_turns(monkeypatch):
 def test_runs_leap_unless_somebody_looks_at_their_steps(monkeypatch):
     leaps: list[Config] = []
 
-    def spy(trace, config, timing, on_progress):
+    def spy(trace, config, timing, on_progress, is_over):
         leaps.append(config)
-        return leap(trace, config, timing, on_progress)
+        return leap(trace, config, timing, on_progress, is_over)
 
     monkeypatch.setattr(sim.serve, "leap", spy)
     trace, config = requests((5, 5)), Config()

@@ -3,7 +3,9 @@
 `python -m tests.app.player.golden` prints it as JSON; the JavaScript tests call that.
 """
 
+import csv
 import json
+from io import StringIO
 from itertools import groupby
 from random import Random
 from typing import Any
@@ -112,12 +114,21 @@ def queues_of(run: Run, step: int) -> Json:
     }
 
 
+def series_of(run: Run) -> list[dict[str, float]]:
+    """What `--series` writes, as numbers."""
+    text = StringIO()
+    run.series.write_csv(text)
+    text.seek(0)
+    return [{name: float(value) for name, value in row.items()} for row in csv.DictReader(text)]
+
+
 def golden(trace: Trace, dials: Json, pair: tuple[str, str]) -> Json:
     """A replay, and for each side the truth about each step."""
     runs = [simulate(trace, config_of(name, dials)) for name in pair]
     steps = [range(run.num_steps + 1) for run in runs]
     return {
         "replay": replay_payload(runs),
+        "series": [series_of(run) for run in runs],
         "truth": [
             [{"slots": run_lengths(slots_of(run, step)), **queues_of(run, step)} for step in own]
             for run, own in zip(runs, steps, strict=True)

@@ -40,11 +40,15 @@ class Case:
         caches = (self.keys, self.values, self.table, self.seq_lens)
         return attention.paged_attention(self.query, *caches, **self.options, backend=backend)
 
-    def prefill(self, backend: str) -> Tensor:
+    def prefill(self, backend: str, **more: Any) -> Tensor:
         need(backend)
         caches = (self.keys, self.values, self.table, self.seq_lens)
-        loc = self.query_start_loc
-        return attention.paged_prefill(self.prefill_query, *caches, loc, **self.options, backend=backend)
+        loc, options = self.query_start_loc, {**self.options, **more}
+        return attention.paged_prefill(self.prefill_query, *caches, loc, **options, backend=backend)
+
+    def short(self, backend: str) -> Tensor:
+        """Prefill by the kernels for few query tokens."""
+        return self.prefill(backend, max_query_len=8)
 
     def exact(self) -> "Case":
         """The same numbers in float64, for the reference."""
@@ -71,9 +75,15 @@ def make_case(
     cache_dtype: torch.dtype | None = None,
     query_lens: list[int] | None = None,
     seed: int = 0,
+    token_scales: bool = False,
+    drops: bool = False,
     **options: Any,
 ) -> Case:
-    """A batch whose dead slots are NaN and whose unneeded table entries are POISON."""
+    """A batch whose dead slots are NaN and whose unneeded table entries are POISON.
+
+    With `token_scales` each vector of an 8-bit cache has its own, NaN in dead slots; with `drops` two
+    tokens of three stop being seen at some position.
+    """
     torch.manual_seed(seed)
     query_lens = [min(length, 3) for length in seq_lens] if query_lens is None else query_lens
     max_blocks = max(-(-max(seq_lens, default=0) // block_size), 0) + 2
@@ -85,16 +95,29 @@ def make_case(
     keys, values = torch.full(shape, fill).to(cache_dtype), torch.full(shape, fill).to(cache_dtype)
     order = torch.randperm(num_blocks)[: len(seq_lens) * max_blocks].view(len(seq_lens), max_blocks)
     table = torch.full(order.shape, POISON, dtype=torch.int32)
+    if token_scales:
+        options |= {name: torch.full(shape[:-1], float("nan")) for name in ("key_scales", "value_scales")}
+    if drops:
+        tokens = torch.arange(max(seq_lens, default=0) + 3)
+        lasting = torch.randint(0, 40, (len(seq_lens), len(tokens)))
+        lasting[:, ::3] = POISON
+        options["seen_until"] = (tokens + lasting).to(torch.int32)
     for row, (length, query_len) in enumerate(zip(seq_lens, query_lens, strict=True)):
         first_query = length - max(query_len, 1)
         for token in range(length):
             window = options.get("window")
             if window and token <= first_query - window and token >= options.get("sinks", 0):
                 continue
+            if drops and options["seen_until"][row, token] < first_query:
+                continue
             block = order[row, token // block_size]
             table[row, token // block_size] = block
             scale = 60 if cache_dtype == torch.int8 else 1
             numbers = (torch.randn(2, num_kv_heads, head_dim) * scale).to(cache_dtype)
+            if token_scales:
+                options["key_scales"][block, token % block_size] = torch.rand(num_kv_heads) / scale
+                sizes = 10.0 ** torch.randint(-6, 6, (num_kv_heads,))
+                options["value_scales"][block, token % block_size] = torch.rand(num_kv_heads) * sizes
             put = torch.uint8 if is_byte else cache_dtype
             keys.view(put)[block, token % block_size] = numbers[0].view(put)
             values.view(put)[block, token % block_size] = numbers[1].view(put)

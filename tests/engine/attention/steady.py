@@ -13,6 +13,7 @@ from triton.runtime.jit import JITFunction
 
 from bench.pretend import pretend
 from engine.attention import copy_blocks, paged_attention, paged_prefill, write_kv
+from engine.quantized import layers_of, new_blocks
 
 HEADS, KV_HEADS, HEAD_DIM, BLOCK_SIZE, LAYERS = 8, 2, 64, 16, 2
 
@@ -32,9 +33,28 @@ def step(num_decodes: int, chunk: int, num_blocks: int, max_blocks: int, window:
     options: Any = {"backend": "triton", "window": window}
     write_kv(key, value, keys, values, slots, backend="triton")
     paged_attention(query[:n], keys, values, tables[:n], lens[:n], out=out[:n], **options)
-    paged_prefill(query[n:], keys, values, tables[n:], lens[n:], starts, out=out[n:], **options)
+    most = 8 if chunk <= 8 else None
+    ours: Any = {"out": out[n:], "max_query_len": most, **options}
+    paged_prefill(query[n:], keys, values, tables[n:], lens[n:], starts, **ours)
+    step_over_codes(query, key, value, num_blocks, (tables[:n], lens[:n]), slots)
     pairs = torch.tensor([[0, 1]] * 1 + [[0, 2]] * (chunk % 2))
     copy_blocks([storage], pairs, backend="triton")
+
+
+def step_over_codes(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    num_blocks: int,
+    place: Any,
+    slots: torch.Tensor,
+) -> None:
+    """The decodes of a cache of 8-bit codes with scales."""
+    shape = (LAYERS, 2, BLOCK_SIZE, KV_HEADS, HEAD_DIM)
+    layer = layers_of(new_blocks(num_blocks, shape, torch.int8, torch.device("cpu"))[1], layer_dim=1)[1]
+    scales = {"key_scales": layer.key_scales, "value_scales": layer.value_scales, "backend": "triton"}
+    write_kv(key, value, layer.keys, layer.values, slots, **scales)
+    paged_attention(query[: len(place[0])], layer.keys, layer.values, *place, **scales)
 
 
 def main() -> None:
@@ -48,10 +68,11 @@ def main() -> None:
     JITFunction._do_compile = look_up
     with pretend("sm_90"):
         for max_blocks in (8, 512):  # sequences of one chunk at most, and of several
-            step(4, 32, 64, max_blocks, 4096)
+            for chunk in (5, 32):  # few queries, and many
+                step(4, chunk, 64, max_blocks, 4096)
         warm = counts.copy()
         for num_decodes in (1, 2, 3, 16, 17, 64):
-            for chunk in (1, 15, 16, 17, 64):
+            for chunk in (1, 8, 15, 16, 17, 64):
                 for max_blocks in (5, 9, 16, 33, 600):
                     num_blocks = 40 + 8 * chunk + num_decodes
                     step(num_decodes, chunk, num_blocks, max_blocks, 17 * max_blocks + chunk)

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.attention import contiguous_attention, contiguous_prefill
+from engine.attention import contiguous_attention, contiguous_prefill, paged_attention, write_kv
 from tests.engine.attention.cases import BACKENDS, assert_near, make_case, need
 
 FAST = [backend for backend in BACKENDS if backend != "triton"]  # an interpreted kernel takes a second a call
@@ -226,3 +226,26 @@ def test_the_compiled_backend_equals_the_reference_on_any_shape(data: st.DataObj
     )
     assert_near(case.decode("cpu"), case.exact().decode("torch"), 1e-5)
     assert_near(case.prefill("cpu"), case.exact().prefill("torch"), 1e-5)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_blocks_beyond_2_to_the_31_elements_are_written_and_read_where_they_are(backend: str) -> None:
+    """32-bit offsets wrap there. Of the memory only the pages that are touched come to be."""
+    need(backend)
+    apart, last = 2**20, 2**11 + 1  # elements from block to block, the last block
+    memory = torch.empty(apart * last + 64, dtype=torch.int8)
+    far = memory.as_strided((last + 1, 4, 1, 16), (apart, 16, 16, 1))
+    near = torch.zeros(2, 4, 1, 16, dtype=torch.int8)
+    scales = torch.ones(last + 1, 4, 1)
+    key, value, query = torch.randn(3, 6, 1, 16)
+    for pool, blocks in ((far, (last, last - 1)), (near, (1, 0))):
+        slots = torch.tensor([blocks[token // 4] * 4 + token % 4 for token in range(6)])
+        options = {"key_scales": scales[: len(pool)], "value_scales": scales[: len(pool)], "backend": backend}
+        write_kv(key, value, pool, pool, slots, **options)
+    assert torch.equal(far[last], near[1])
+    results = [
+        paged_attention(query[:1], pool, pool, torch.tensor([blocks]).int(), torch.tensor([6]).int(),
+                        backend=backend)
+        for pool, blocks in ((far, (last, last - 1)), (near, (1, 0)))
+    ]  # fmt: skip
+    assert torch.equal(*results)

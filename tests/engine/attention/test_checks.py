@@ -23,7 +23,7 @@ WRONG_INPUT: dict[str, tuple[dict[str, Any], str]] = {
     "values dtype": ({"values": torch.randn(13, 4, 2, 16).half()}, "value cache is torch.float16: .*float32"),
     "table dtype": ({"table": torch.zeros(2, 4, dtype=torch.int64)}, "block_tables is torch.int64: .* int32"),
     "lens shape": ({"seq_lens": int32(1, 2, 3)}, r"seq_lens has shape \[3\]: it must be \[2\]"),
-    "too long": ({"seq_lens": int32(6, 99)}, r"seq_lens\[1\] is 99: its table holds 0 to 20 tokens"),
+    "too long": ({"seq_lens": int32(6, 99)}, r"seq_lens\[1\] is 99: there is room for 0 to 20 tokens"),
     "negative": ({"seq_lens": int32(-1, 9)}, r"seq_lens\[0\] is -1"),
     "poisoned": ({"seq_lens": int32(6, 13)}, rf"block_tables\[1, 3\] is {POISON}: .* blocks 0 to 12"),
     "head_dim apart": (

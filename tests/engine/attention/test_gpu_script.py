@@ -24,6 +24,8 @@ def test_the_script_runs_every_section_to_its_end_and_claims_no_figure(tmp_path:
         assert section.get("result"), (name, section)
     checks = document["sections"]["correctness"]["result"]
     assert all(row["ok"] for row in checks.values()), checks
+    compared = document["sections"]["peers"]["result"]["decode B1 S32k: torch SDPA"]
+    assert compared["max_difference_from_ours"] < 1e-5
     agreement = document["sections"]["spine"]["result"]["agreement"]
     assert agreement["block_tables_identical"]
     assert agreement["first_difference"] is None

@@ -28,10 +28,12 @@ COMPILED_NOW = {
         "decode, bf16, 128",
         "decode, bf16, 128, contiguous",
         "decode, bf16, 128, all features",
+        "decode, bf16, 128, cache int8, scales of tokens",
         "decode, fp32, 128",
         "decode, fp16, 80",
         "prefill, bf16, 128",
-        "write, bf16 to e4m3, 8 x 128",
+        "short, bf16, 128",
+        "write, bf16 to int8, 8 x 128, scales of tokens",
         "copy, runs of 16 bytes",
     ],
     "sm_80": ["decode, bf16, 128, cache e4m3", "prefill, bf16, 128"],
@@ -90,22 +92,14 @@ def test_keys_and_values_are_loaded_16_bytes_at_a_time(kernels: Facts) -> None:
         assert not {"1", "2"} & set(facts["loads"]), name
 
 
-# Two variants that nobody serves lose a register or four; a smaller tile would cost every other GPU more.
-FEW_SPILLS = {
-    "sm_100  prefill, bf16, 16, contiguous  prefill_kernel": 16,  # bytes
-    "sm_100  prefill, fp32, 128, all features  prefill_kernel": 8,
-}
-
-
 def test_nothing_spills_and_shared_memory_suffices(kernels: Facts) -> None:
     for name, facts in kernels.items():
-        allowed = FEW_SPILLS.get(name, 0)
-        assert facts["stack"] <= allowed, name
-        assert facts["spills"] == 0 or allowed, name
+        assert facts["stack"] == facts["spills"] == 0, name
         assert facts["shared"] <= MAX_SHARED[name.split()[0]], name
 
 
-ALONE = "fp32, 128, cache|group 64"  # 8-bit codes as float32, and 64 rows: these compute more than they read
+# 8-bit codes as float32, and tiles of 64 rows: these compute more than they read
+ALONE = "fp32, 128, cache|decode.*group 64|short.*group 24"
 
 
 def test_two_decode_programs_share_a_multiprocessor(kernels: Facts) -> None:

@@ -12,7 +12,7 @@ import engine.attention.prepared
 from engine.attend import Reading
 from engine.attention import paged_attention, paged_prefill
 from engine.attention.features import Options
-from engine.attention.kv import PagedKV
+from engine.attention.kv import PagedKV, Stored
 from engine.attention.prepared import prepare_decode, prepare_prefill
 from engine.flat import flatten
 from engine.model import LlamaModel
@@ -37,11 +37,11 @@ def test_a_prepared_decode_is_to_the_bit_the_checked_one_in_every_layer(
     backend: str, options: dict[str, Any]
 ) -> None:
     query, keys, values = layers(1, 3)
-    kv = PagedKV(keys[:, 0], values[:, 0], TABLES)
+    kv = PagedKV(Stored(keys[:, 0], values[:, 0]), TABLES)
     prepared = prepare_decode(query[0], kv, LENGTHS, Options(**options), backend)
     for layer in (0, 1, 0):
         caches, out = (keys[:, layer], values[:, layer]), torch.full_like(query[layer], torch.nan)
-        prepared(query[layer], *caches, out)
+        prepared(query[layer], Stored(*caches), out)
         checked = paged_attention(query[layer], *caches, TABLES, LENGTHS, backend=backend, **options)
         assert torch.equal(out, checked)
     assert not torch.equal(keys[:, 0], keys[:, 1])
@@ -51,24 +51,24 @@ def test_a_prepared_decode_is_to_the_bit_the_checked_one_in_every_layer(
 def test_a_prepared_prefill_is_to_the_bit_the_checked_one_in_every_layer(backend: str) -> None:
     query, keys, values = layers(2, 9)
     starts = torch.tensor([0, 4, 4, 9], dtype=torch.int32)
-    kv = PagedKV(keys[:, 0], values[:, 0], TABLES)
+    kv = PagedKV(Stored(keys[:, 0], values[:, 0]), TABLES)
     prepared = prepare_prefill(query[0], kv, LENGTHS, starts, Options(), backend)
     for layer in (0, 1, 0):
         caches, out = (keys[:, layer], values[:, layer]), torch.full_like(query[layer], torch.nan)
-        prepared(query[layer], *caches, out)
+        prepared(query[layer], Stored(*caches), out)
         checked = paged_prefill(query[layer], *caches, TABLES, LENGTHS, starts, backend=backend)
         assert torch.equal(out, checked)
 
 
 def test_a_prepared_call_refuses_tensors_of_another_form() -> None:
     query, keys, values = layers(3, 3)
-    kv = PagedKV(keys[:, 0], values[:, 0], TABLES)
+    kv = PagedKV(Stored(keys[:, 0], values[:, 0]), TABLES)
     prepared = prepare_decode(query[0], kv, LENGTHS, Options(), "cpu")
     dense = keys[:, 0].contiguous()
     for wrong in (
-        (query[0][:2], keys[:, 0], values[:, 0], query[0][:2].clone()),
-        (query[0], dense, dense, query[0].clone()),  # other strides
-        (query[0], keys[:, 0], values[:, 0], query[0].half()),
+        (query[0][:2], Stored(keys[:, 0], values[:, 0]), query[0][:2].clone()),
+        (query[0], Stored(dense, dense), query[0].clone()),  # other strides
+        (query[0], Stored(keys[:, 0], values[:, 0]), query[0].half()),
     ):
         with pytest.raises(ValueError, match="prepare another"):
             prepared(*wrong)

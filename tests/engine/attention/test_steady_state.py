@@ -11,8 +11,9 @@ def test_no_kernel_is_compiled_again_when_only_sizes_change() -> None:
     counts = outside_the_interpreter("-m", "tests.engine.attention.steady")
     assert counts == {
         "write_kernel": [1, 0],
-        "decode_kernel": [2, 0],  # with one chunk, and with several
-        "reduce_kernel": [1, 0],
+        "write_codes_kernel": [1, 0],
+        "decode_kernel": [6, 0],  # with one chunk and with several: one query, a few, and over codes
+        "reduce_kernel": [3, 0],
         "prefill_kernel": [1, 0],
         "copy_kernel": [1, 0],
     }

@@ -1,0 +1,112 @@
+"""A run as it was recorded: what the player and the quiz know of it, be it new or from a file."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from sim import Request, Run
+from sim.events import Event, Kind
+from sim.ledger import waste_percent
+
+UNKNOWN = "recorded"  # who made a log that does not say so
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recording:
+    """The log, and what a log does not tell. All numbers are folded from the log.
+
+    `cell_slots` is the size of a block or page, 0 where sequences hold ranges; `settings` are the dials by
+    name, as far as they are known.
+    """
+
+    trace: str
+    requests: tuple[Request, ...]
+    events: list[Event]
+    allocator: str
+    cell_slots: int
+    source: str
+    clock: str
+    settings: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    @cached_property
+    def steps(self) -> list[dict[str, Any]]:
+        """What each step's event says: duration, batch, tokens, queues, ledger."""
+        return [event.changes for event in self.events if event.kind is Kind.STEP]
+
+    @property
+    def pool(self) -> int:
+        """Slots."""
+        return self.steps[0]["ledger"]["pool"]
+
+    @property
+    def has_pages(self) -> bool:
+        """Whether what a table's last entry holds in vain is there because pages round up."""
+        return bool(self.cell_slots) and any(step["ledger"]["rounding"] for step in self.steps)
+
+    @property
+    def time_s(self) -> float:
+        """When the last request had left."""
+        return self.events[-1].time
+
+    def mean(self, name: str) -> float:
+        """Mean slots of a ledger class over busy time."""
+        return self._mean((step["ledger"][name], step["duration"]) for step in self.steps)
+
+    @property
+    def batch_mean(self) -> float:
+        """Mean number of sequences that ran in a step, over busy time."""
+        return self._mean((step["batch"], step["duration"]) for step in self.steps)
+
+    @property
+    def waste_percent(self) -> float:
+        """Of what somebody holds. Cached blocks are there for whoever needs them: they count as not taken."""
+        return waste_percent(self.mean("pool"), self.mean("live"), self.mean("free") + self.mean("cached"))
+
+    def count(self, kind: Kind) -> int:
+        """Events of a kind."""
+        return sum(event.kind is kind for event in self.events)
+
+    @property
+    def name(self) -> str:
+        """How a sentence calls it."""
+        is_contiguous = not self.cell_slots and self.allocator != UNKNOWN
+        return f"contiguous ({self.allocator})" if is_contiguous else self.allocator
+
+    @staticmethod
+    def _mean(weighted: Iterator[tuple[float, float]]) -> float:
+        total = weight = 0.0
+        for value, duration in weighted:
+            total += value * duration
+            weight += duration
+        return total / weight if weight else 0.0
+
+
+def recording_of(run: Run) -> Recording:
+    """A run that has just ended, with its log."""
+    return Recording(
+        trace=run.trace.name,
+        requests=run.trace.requests,
+        events=run.events,
+        allocator=run.config.allocator,
+        cell_slots=run.config.slots_per_block or 0,
+        source=run.source,
+        clock=run.clock,
+        settings=run.config.as_json(),
+    )
+
+
+def names_of(recordings: list[Recording]) -> list[str]:
+    """A name for each. Where two are called alike, with the dials in which they differ."""
+    names = [one.name for one in recordings]
+    if len(set(names)) == len(names):
+        return names
+    dials = [
+        dial
+        for dial, value in recordings[0].settings.items()
+        if any(other.settings.get(dial) != value for other in recordings)
+    ]
+    return [
+        ", ".join([name, *(f"{dial.replace('_', ' ')} {one.settings.get(dial)}" for dial in dials)])
+        for name, one in zip(names, recordings, strict=True)
+    ]
