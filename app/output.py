@@ -15,8 +15,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from app.chrome_trace import ChromeTrace, chrome_trace_of, write_chrome_trace
 from app.files import write_file, write_text
-            if "peers" in document:
-                console.print(peers_table(document))
+from app.recording import STANDARD_OUTPUT, AnyRun, Recorder, path_for, servers, write_events
+from app.tables import agreement_table, forecast_table, runs_table
+from app.waiting import Lines
 from sim import InputError, Run
 from sim.report import report
 from sim.serve import OnProgress, OnStep
@@ -64,7 +65,6 @@ class Output:
         runs: list[AnyRun],
         agreement: list[dict[str, Any]] | None = None,
         forecasts: list[dict[str, Any]] | None = None,
-        peers: list[dict[str, Any]] | None = None,
         *,
         traces: list[ChromeTrace] | None = None,
     ) -> None:
@@ -79,6 +79,8 @@ class Output:
             document["forecast"] = forecasts
         if peers:
             document["peers"] = peers
+        if forecasts:
+            document["forecast"] = forecasts
         named = servers(runs)
         self._write_logs(named, traces)
         self.show(document)
@@ -101,18 +103,10 @@ class Output:
                 console.print(agreement_table(document["agreement"]))
             for each in document.get("forecast", ()):
                 console.print(forecast_table(each))
-<<<<<<< HEAD
-            if peers:
+            if "peers" in document:
                 console.print(peers_table(document))
-        if self.out:
-            from app.html_report import write_report  # matplotlib is slow to import: only where it draws
-
-            path = write_report(self.out, document, [run for _, run in named])
-            to_stderr = self.as_json or self.events == STANDARD_OUTPUT
-            click.echo(f"plot:   {path.with_name('ledger.png')}", err=to_stderr)
-            click.echo(f"report: {path}", err=to_stderr)
-=======
->>>>>>> main
+            for each in document.get("forecast", ()):
+                console.print(forecast_table(each))
 
     def _write_logs(self, named: list[tuple[str, Run]], traces: list[ChromeTrace] | None) -> None:
         names = [name for name, _ in named]
