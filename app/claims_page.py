@@ -3,6 +3,7 @@
 import streamlit as st
 
 from app.claims import CLAIMS, Claim, Verdict
+from app.look import page_head
 
 MARKS = {Verdict.HOLDS: "✔", Verdict.CONDITIONAL: "◐", Verdict.WRONG: "✘", Verdict.NOT_CHECKABLE: "?"}
 
@@ -15,16 +16,19 @@ def ledger() -> list[dict[str, str]]:
 
 def page() -> None:
     """The ledger, and one claim in full."""
-    st.header("Claims")
-    st.write(
+    page_head(
+        "Claims",
         "What two documents about paging state, beside what PageLab computes or measures. No verdict is "
-        "written down: each comes of a comparison. The same list: `pagelab claims`."
+        "written down: each comes of a comparison. The same list: pagelab claims.",
     )
     entries = ledger()
     counts = {verdict: sum(entry["verdict"] == verdict for entry in entries) for verdict in Verdict}
-    for column, (verdict, count) in zip(st.columns(len(counts)), counts.items(), strict=True):
-        column.metric(f"{MARKS[verdict]} {verdict}", count)
-    wanted = st.multiselect("Show", [str(verdict) for verdict in Verdict], default=["wrong", "conditional"])
+    with st.container(horizontal=True, gap="large"):
+        for verdict, count in counts.items():
+            st.metric(f"{MARKS[verdict]} {verdict}", count, width="content")
+    wanted = st.multiselect(
+        "Show", [str(verdict) for verdict in Verdict], default=["wrong", "conditional"], key="verdicts"
+    )
     shown = [entry for entry in entries if entry["verdict"] in wanted]
     st.dataframe(  # pyright: ignore[reportUnknownMemberType]
         [

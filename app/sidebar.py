@@ -1,217 +1,84 @@
-"""The visualizer's controls: trace, two sides, and the dials made from `sim.Config`'s fields.
+"""The playground's controls: which trace, which two sides, and the dials made from `sim.Config`'s fields."""
 
-Every control is a key of the session and, where it is not at its default, of the address, so that a link
-restores the page. What an address says wrongly is told and ignored.
-"""
-
-import tempfile
-from collections.abc import Callable
-from dataclasses import Field, fields
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import streamlit as st
 
-from sim import Config, InputError, Trace
-from sim.alloc import ALLOCATORS
-from sim.dials import type_of
-from sim.scopes import applies
+from app.address import MAIN_DIALS, MODES, MORE_DIALS, MOST_REQUESTS, OWN, SOURCES, defaults, trace_names
+from app.fields import field_at_fault, show_dial
+from app.sides import NAMES, config_of
+from sim import Config, InputError
 from sim.trace import list_builtins
 
-MAIN_DIALS = ("pool_tokens", "block_size", "max_len", "placement", "max_seqs", "preempt", "prefix_cache")
-MORE_DIALS = (
-    "swap_blocks", "victim", "batching", "step_rule", "chunked_prefill", "max_batch_tokens", "watermark",
-    "model", "kv_dtype", "hardware", "timing",
-)  # fmt: skip
-TIMINGS = ("roofline", "unit")  # the third, a file, would be one on the server's disk
-SUGGESTED: dict[str, dict[str, Any]] = {  # what the built-in traces were made for
-    "demo": {"pool_tokens": 4096, "max_len": 512},
-    "fragmentation": {"pool_tokens": 4096, "max_len": 512},
-    "thrashing": {"pool_tokens": 4096, "max_len": 1024},
-    "shared-prefix": {"pool_tokens": 4096, "max_len": 512},
-}
-UPLOAD = "a file of mine"
-MAX_UPLOAD_MB = 20
-MOST_REQUESTS = 1000
-FEW_REQUESTS = 200  # so many are drawn when nobody asks for more
-
-FIELDS = {item.name: item for item in fields(Config)}
+# What `pagelab compare` takes where nothing else is said; the engine runs it on any machine.
+ENGINE: dict[str, Any] = {"model": "tiny", "kv_dtype": "fp32", "hardware": "laptop", "timing": "unit"}
 
 
-def choices_of(item: Field[Any]) -> list[str]:
-    """The names that a dial may take; empty where it takes a number."""
-    if item.name == "timing":
-        return list(TIMINGS)
-    return item.metadata["choices"]() if item.metadata["choices"] else []
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What the sidebar says. `sides` is None where the dials do not go together; the reason stands there."""
+
+    trace: str
+    first: int
+    is_measured: bool
+    sides: tuple[Config, ...] | None
 
 
-def defaults(trace: str) -> dict[str, Any]:
-    """Every control's value when nobody has touched it."""
-    dials = {name: FIELDS[name].default for name in (*MAIN_DIALS, *MORE_DIALS)}
-    return {"a": "max", "b": "paged", "first": FEW_REQUESTS, **dials, **SUGGESTED.get(trace, {})}
+def choose() -> Chosen:
+    """All controls, top to bottom."""
+    about = dict(list_builtins())
+    trace = st.selectbox("Trace", trace_names(), format_func=_called, key="trace", on_change=_suggest)
+    if trace in about:
+        st.caption(about[trace])
+    first = st.number_input("Requests, from the first on", 1, MOST_REQUESTS, key="first")
+    mode = st.radio("Compare", list(MODES), format_func=MODES.__getitem__, key="mode", horizontal=True)
+    names = ["a"] if mode == SOURCES else ["a", "b"]
+    for column, name in zip(st.columns(len(names)), names, strict=True):
+        column.selectbox(
+            f"Side {name.upper()}" if len(names) > 1 else "Policy",
+            list(NAMES),
+            format_func=NAMES.__getitem__,
+            key=name,
+            help="Who decides where keys and values go.",
+        )
+    if mode == SOURCES:
+        st.caption(
+            "The engine runs model tiny in fp32, one step a second, whatever the dials below say of it."
+        )
+    return Chosen(trace, first, mode == SOURCES, _sides(names, ENGINE if mode == SOURCES else {}))
 
 
-def restore_from_address() -> list[str]:
-    """Sets all controls from the address once a session; returns what could not be understood."""
-    if "trace" in st.session_state:
-        return []
-    asked = st.query_params.to_dict()
-    trace, problem = _parse("trace", asked.get("trace", "demo"))
-    problems = [problem]
-    st.session_state["trace"] = trace or "demo"
-    for name, default in defaults(st.session_state["trace"]).items():
-        value = default
-        if name in asked:
-            value, problem = _parse(name, asked[name])
-            problems.append(problem)
-            value = default if problem else value
-        st.session_state[name] = value
-    return [problem for problem in problems if problem]
+def _called(trace: str) -> str:
+    return OWN.get(trace, trace)
 
 
-def write_address() -> None:
-    """Puts every control that is not at its default into the address; `step` is the player's."""
-    usual = {"trace": "demo", **defaults(st.session_state["trace"])}
-    for name, default in usual.items():
-        value = st.session_state[name]
-        if value == default:
-            st.query_params.pop(name, None)
-        elif st.query_params.get(name) != str(value):
-            st.query_params[name] = "" if value is None else str(value)
-
-
-def _parse(name: str, text: str) -> tuple[Any, str | None]:
-    """The value that the address gives a control, or what is wrong with it."""
-    choices = _choices(name)
-    if choices:
-        if not text and name in FIELDS and FIELDS[name].default is None:
-            return None, None
-        known = [choice for choice in choices if choice != UPLOAD]
-        return (text, None) if text in known else (None, _told(name, text, f"known are {', '.join(known)}"))
-    kind = int if name == "first" else type_of(FIELDS[name])
-    if kind is bool:
-        known = ("True", "False")
-        return (text == "True", None) if text in known else (None, _told(name, text, "known are True, False"))
-    if not text and name != "first" and FIELDS[name].default is None:
-        return None, None
-    limits = _limits(name)
+def _sides(names: list[str], fixed: dict[str, Any]) -> tuple[Config, ...] | None:
+    places = {name: st.container() for name in MAIN_DIALS}
+    with st.expander("More dials"):
+        places |= {name: st.container() for name in MORE_DIALS}
+    values: dict[str, Any] = {}
+    for name, place in places.items():
+        with place:
+            values[name] = show_dial(name, key=name)
     try:
-        value = kind(text)
-    except ValueError:
-        return None, _told(name, text, "must be a number")
-    if limits["min_value"] <= value <= limits["max_value"]:
-        return value, None
-    return None, _told(name, text, f"must be from {limits['min_value']} to {limits['max_value']}")
+        return tuple(config_of(st.session_state[name], {**values, **fixed}) for name in names)
+    except InputError as error:
+        at_fault = field_at_fault(str(error), places)
+        (places[at_fault] if at_fault else st).error(str(error))
+        return None
 
 
-def _told(name: str, text: str, problem: str) -> str:
-    return f"address, {name}={text[:40]}: {problem}; the usual value is shown"
-
-
-def _choices(name: str) -> list[str]:
-    if name == "trace":
-        return [*(built_in for built_in, _ in list_builtins()), UPLOAD]
-    if name in ("a", "b"):
-        return list(ALLOCATORS)
-    return [] if name == "first" else choices_of(FIELDS[name])
-
-
-def _limits(name: str) -> dict[str, Any]:
-    if name == "first":
-        return {"min_value": 1, "max_value": MOST_REQUESTS}
-    if type_of(FIELDS[name]) is float:
-        return {"min_value": 0.0, "max_value": 0.99}
-    return {"min_value": 0 if name == "swap_blocks" else 1, "max_value": 10_000_000}
+def keep_hidden_controls() -> None:
+    """Streamlit forgets a control that is not drawn; side B is to be the same when it comes back."""
+    for name, default in defaults(st.session_state["trace"]).items():
+        st.session_state[name] = st.session_state.get(name, default)
 
 
 def _suggest() -> None:
-    """A trace that was made for a pool brings it along."""
+    """A trace that was made for a pool brings it along; one's own is served in the pool that is there."""
+    if st.session_state["trace"] in OWN:
+        return
     usual = defaults(st.session_state["trace"])
     for name in ("pool_tokens", "max_len"):
         st.session_state[name] = usual[name]
-
-
-def choose_trace() -> Trace | None:
-    """The trace to serve, or None with the reason said beside the field."""
-    about = dict(list_builtins())
-    name: str = st.selectbox("Trace", _choices("trace"), key="trace", on_change=_suggest)
-    if name in about:
-        st.caption(about[name])
-    uploaded = None
-    if name == UPLOAD:
-        uploaded = st.file_uploader(
-            "Trace file",
-            max_upload_size=MAX_UPLOAD_MB,
-            help="JSON Lines, Azure, BurstGPT, Mooncake, ..., plain or .gz",
-        )
-        if uploaded is None:
-            st.info("Choose a trace file: JSON Lines with id, arrival, prompt, output, or a public format.")
-            return None
-    st.number_input("Requests, from the first on", key="first", **_limits("first"))
-    try:
-        trace = Trace.read(name) if uploaded is None else read_upload(uploaded.name, uploaded.getvalue())
-        return trace.first(st.session_state["first"])
-    except InputError as error:
-        st.error(str(error))
-        return None
-
-
-def read_upload(name: str, data: bytes) -> Trace:
-    """The trace in an uploaded file, called by the name it had. Raises InputError as `Trace.read` does."""
-    if len(data) > MAX_UPLOAD_MB * 2**20:
-        raise InputError(f"{name}: {len(data) / 2**20:.0f} MiB; the page takes {MAX_UPLOAD_MB}, cut the file")
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / (Path(name).name or "upload")
-        path.write_bytes(data)
-        try:
-            return Trace.read(path)
-        except InputError as error:
-            raise InputError(str(error).replace(f"{folder}/", "")) from None
-
-
-def choose_sides() -> tuple[Config, Config] | None:
-    """The two sides' configs, or None with the reason said below the dials."""
-    left, right = st.columns(2)
-    left.selectbox("Side A", _choices("a"), key="a", help=FIELDS["allocator"].metadata["help"])
-    right.selectbox("Side B", _choices("b"), key="b", help=FIELDS["allocator"].metadata["help"])
-    values = {name: _dial(FIELDS[name]) for name in MAIN_DIALS}
-    with st.expander("More dials"):
-        values |= {name: _dial(FIELDS[name]) for name in MORE_DIALS}
-    try:
-        one, other = (_config(st.session_state[side], values) for side in ("a", "b"))
-    except InputError as error:
-        st.error(str(error))
-        return None
-    return one, other
-
-
-def _config(allocator: str, values: dict[str, Any]) -> Config:
-    """The dials are common to both sides; each side takes those that it has a use for."""
-    given = {name: value for name, value in values.items() if value is not None and applies(name, allocator)}
-    return Config(allocator=allocator, **given)
-
-
-def _or_usual(name: str | None) -> str:
-    return "usual" if name is None else name
-
-
-def _dial(item: Field[Any]) -> Any:
-    """The widget of one field; its value is in the session under the field's name."""
-    label = item.name.replace("_", " ").capitalize()
-    if item.metadata["unit"]:
-        label += f" ({item.metadata['unit']})"
-    help_text = item.metadata["help"]
-    widget: Callable[..., Any] = st.number_input
-    options: dict[str, Any] = {}
-    if choices := choices_of(item):
-        names = [None, *choices] if item.default is None else choices
-        widget, options = st.selectbox, {"options": names, "format_func": _or_usual, "placeholder": "usual"}
-    elif type_of(item) is bool:
-        widget = st.checkbox
-    else:
-        options = _limits(item.name) | {"placeholder": "usual"}
-        if type_of(item) is float:
-            options["step"] = 0.01
-        if item.default is None:
-            options["value"] = None
-    return widget(label, key=item.name, help=help_text, **options)

@@ -1,97 +1,40 @@
-"""The visualizer: `pagelab app`, or `streamlit run app/visualizer.py`.
+"""The visualizer: `pagelab app`, or `streamlit run app/visualizer.py`. This file is its navigation.
 
-The start page: the same requests under two allocators, side by side on one clock. Python runs the simulator
-and hands the player one replay; the player needs nothing more from here while it is played. Two more pages
-stand beside it: the calculator and the claims.
+A page is imported when it is opened: the start page stands before PyTorch could even be loaded.
 """
 
-import hashlib
-from typing import Any
+from collections.abc import Callable
+from importlib import import_module
 
 import streamlit as st
 
-from app import calculator, claims_page
-from app.payload import replay_payload
-from app.player import standalone_html
-from app.player.component import show_player
-from app.sidebar import choose_sides, choose_trace, restore_from_address, write_address
-from sim import Config, InputError, Trace, simulate
+PAGES = {  # module below app, title, place in the address
+    "playground": ("Playground", ""),
+    "measured_page": ("Simulated vs measured", "measured"),
+    "kernels_page": ("Kernels", "kernels"),
+    "sweeps_page": ("Sweeps", "sweeps"),
+    "calculator": ("Calculator", "calculator"),
+    "claims_page": ("Claims", "claims"),
+}
 
 
-@st.cache_data(max_entries=16, show_spinner="Serving the trace under both policies ...")
-def replay_of(_trace: Trace, key: str, _sides: tuple[Config, Config]) -> dict[str, Any]:
-    """The replay of `_trace` under both sides; `key` says which one that is."""
-    return {"id": key, **replay_payload([simulate(_trace, config) for config in _sides])}
+def opener(module: str) -> Callable[[], None]:
+    """What opens a page: its module's `page`, imported then."""
+    return lambda: import_module(f"app.{module}").page()
 
 
-def key_of(trace: Trace, sides: tuple[Config, Config]) -> str:
-    """A name for what is shown: the same for equal requests and equal dials."""
-    return hashlib.sha256(repr((trace.name, trace.requests, sides)).encode()).hexdigest()[:16]
-
-
-def asked_moment() -> int | None:
-    """The moment that the address named when this session began."""
-    if "moment" not in st.session_state:
-        text = st.query_params.get("step", "")
-        is_number = text.isascii() and text.isdigit() and len(text) < 10
-        st.session_state["moment"] = int(text) if is_number else None
-    return st.session_state["moment"]
-
-
-@st.fragment
-def show_replay(replay: dict[str, Any]) -> None:
-    """The player. Only this is run again when it reports where it came to rest."""
-    view = show_player(
-        data={"replay": replay, "moment": asked_moment()},
-        default={"step": None},
-        on_step_change=lambda: None,
-        key="player",
-    )
-    if view.step is not None:
-        st.query_params["step"] = str(view.step)
-
-
-def playground() -> None:
-    """The start page, top to bottom."""
-    problems = restore_from_address()
-    with st.sidebar:
-        st.title("PageLab", help="How LLM servers manage KV-cache memory: the same requests, two allocators.")
-        for problem in problems:
-            st.warning(problem)
-        trace = choose_trace()
-        sides = choose_sides()
-        write_address()
-    if trace is None or sides is None:
-        st.info("The replay appears once the message at the side is settled.")
-        return
-    try:
-        replay = replay_of(trace, key_of(trace, sides), sides)
-    except InputError as error:
-        st.error(str(error))
-        return
-    show_replay(replay)
-    st.download_button(
-        "Save as one HTML page",
-        lambda: standalone_html(replay),
-        file_name=f"pagelab-{replay['trace']['name']}.html",
-        mime="text/html",
-        on_click="ignore",
-        help="The replay above, to open offline or to put on any web page.",
-    )
-
-
-def pages() -> None:
-    """The page that the address names."""
+def navigate() -> None:
+    """Shows the page that the address names."""
     st.set_page_config(page_title="PageLab", layout="wide")
     chosen = st.navigation(
         [
-            st.Page(playground, title="Playground", default=True),
-            st.Page(calculator.page, title="Calculator", url_path="calculator"),
-            st.Page(claims_page.page, title="Claims", url_path="claims"),
+            st.Page(opener(module), title=title, url_path=place or None, default=not place)
+            for module, (title, place) in PAGES.items()
         ],
         position="top",
     )
     chosen.run()
 
 
-pages()
+if __name__ == "__main__":  # not in the processes that a page starts
+    navigate()

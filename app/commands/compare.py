@@ -1,27 +1,23 @@
 """`pagelab compare`: the same trace simulated and really executed, and whether the two agree."""
 
-from dataclasses import replace
 from typing import Any
 
 import click
 
-from app.commands.measure import ENGINE_DEFAULTS, engine_options
+from app.commands.measure import engine_options
+from app.comparison import DEFAULTS, Comparison, compare_with, execute
 from app.help import SectionedCommand
 from app.options import config_options, make_configs, output_options, preset_option, take_trace, trace_options
 from app.output import Output, each_step, progress
 from app.recording import AnyRun
-from engine import EngineFault, MeasuredRun, measure
-from engine.agreement import agreement, disagreement
+from engine import measure
 from engine.forecast import forecast
 from engine.peers import PEERS, serve_with_vllm, vllm_python
-from sim import Config, InputError
-from sim import simulate as simulate_trace
+from sim import InputError
 from sim.alloc import ALLOCATORS
 from sim.choices import TIMINGS
 from sim.errors import unknown_name
 
-# A step of the tiny model is so short, by the roofline, that no two requests of a trace would ever meet.
-DEFAULTS = {**ENGINE_DEFAULTS, "timing": "unit"}
 DEFAULT_ALLOCATORS = ("max", "pow2", "oracle", "paged")
 
 
@@ -62,61 +58,40 @@ def compare(
     output = Output.take(options)
     trace = take_trace(options)
     configs = make_configs(allocators or DEFAULT_ALLOCATORS, options, **DEFAULTS)
-    runs: list[AnyRun] = []
-    verdicts: list[dict[str, Any]] = []
+    if peer and all(config.allocator != "paged" for config in configs):
+        raise InputError("--with vllm: it is held against --allocator paged; add that")
+    comparisons: list[Comparison] = []
     forecasts: list[dict[str, Any]] = []
     for config in configs:
-        measured: MeasuredRun | EngineFault
         with progress(
             f"measure {config.allocator}", trace.num_requests, shown=output.shows_progress
         ) as on_progress:
-            try:
-                measured = measure(
-                    trace,
-                    config,
-                    backend=backend,
-                    device=device,
-                    clock="modelled",
-                    check=check,
-                    on_step=each_step(on_progress),
-                )
-            except EngineFault as fault:
-                measured = fault
+            measured = execute(
+                trace,
+                config,
+                backend=backend,
+                device=device,
+                check=check,
+                on_step=each_step(on_progress),
+            )
         with progress(
             f"simulate {config.allocator}", trace.num_requests, shown=output.shows_progress
         ) as on_progress:
-            simulated = simulate_trace(trace, pool_of(measured, config), check=check, on_progress=on_progress)
-        runs.append(simulated)
-        if isinstance(measured, EngineFault):
-            verdicts.append(disagreement(simulated, measured))
-        else:
-            runs.append(measured)
-            verdicts.append(agreement(simulated, measured))
-            if config.timing not in TIMINGS:
-                with progress(
-                    f"time {config.allocator}", trace.num_requests, shown=output.shows_progress
-                ) as on_progress:
-                    free = measure(
-                        trace, config, backend=backend, device=device, on_step=each_step(on_progress)
-                    )
-                forecasts.append(forecast(simulated, measured, free))
+            comparison = compare_with(measured, trace, config, check=check, on_progress=on_progress)
+        comparisons.append(comparison)
+        if comparison.measured and config.timing not in TIMINGS:
+            with progress(
+                f"time {config.allocator}", trace.num_requests, shown=output.shows_progress
+            ) as on_progress:
+                free = measure(trace, config, backend=backend, device=device, on_step=each_step(on_progress))
+            forecasts.append(forecast(comparison.simulated, comparison.measured, free))
+    runs: list[AnyRun] = [run for comparison in comparisons for run in comparison.runs]
+    verdicts = [comparison.verdict for comparison in comparisons]
     peers = [
-        serve_with_vllm(trace, run.config, run).report()
-        for run in runs
-        if peer and isinstance(run, MeasuredRun) and run.config.allocator == "paged"
+        serve_with_vllm(trace, each.measured.config, each.measured).report()
+        for each in comparisons
+        if peer and each.measured and each.measured.config.allocator == "paged"
     ]
-    if peer and not peers:
-        raise InputError("--with vllm: it is held against --allocator paged; add that")
     output.write(runs, verdicts, forecasts, peers)
     agree = all(row["first_difference"] is None for row in verdicts)
     return 0 if agree else 1
-
-
-def pool_of(measured: MeasuredRun | EngineFault, config: Config) -> Config:
-    """`config` with the pool that the engine really had: two pools of different size prove nothing."""
-    if isinstance(measured, EngineFault):
-        return config
-    num_slots = measured.meta["engine"]["num_slots"]
-    if num_slots == config.num_slots:  # pages that hold no whole number of tokens do not give their size back
-        return config
-    return replace(config, pool_tokens=num_slots, pool_blocks=None, memory=None)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from app.own_trace import MAX_UPLOAD_MB
 from sim import InputError
 
 PAGE = Path(__file__).parents[1] / "visualizer.py"
@@ -35,7 +36,7 @@ def app(port: int, host: str) -> None:
         "server.address": host,
         "server.headless": "true",
         "browser.gatherUsageStats": "false",
-        "server.maxUploadSize": 200,
+        "server.maxUploadSize": MAX_UPLOAD_MB,
     }
     click.echo(f"PageLab on http://{host}:{port}")
     flags = [part for name, value in settings.items() for part in (f"--{name}", str(value))]

@@ -1,13 +1,18 @@
 """The visualizer's page under Streamlit's AppTest: no browser, but all of Python's side."""
 
 import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from app.sidebar import FIELDS, MAIN_DIALS, MAX_UPLOAD_MB, MORE_DIALS, choices_of, read_upload
+from app.address import MAIN_DIALS, MORE_DIALS
+from app.commands import serve
+from app.fields import FIELDS, choices_of
+from app.own_trace import MAX_UPLOAD_MB, read_upload
+from app.presets import PRESETS
 from sim import Config, InputError, Trace, simulate
 
 PAGE = str(Path(__file__).parents[2] / "app" / "visualizer.py")
@@ -29,6 +34,17 @@ def shown(page: AppTest) -> dict[str, Any]:
 def address(page: AppTest) -> dict[str, str]:
     """AppTest has lists for what a script has set, and text for what a test has."""
     return {name: value if isinstance(value, str) else value[-1] for name, value in page.query_params.items()}
+
+
+def beside(page: AppTest, key: str) -> list[str]:
+    """The errors in the same box as the widget called `key`."""
+    boxes = [page.sidebar]
+    for box in boxes:
+        children = list(box.children.values())
+        if any(getattr(child, "key", None) == key for child in children):
+            return [child.value for child in children if child.type == "error"]
+        boxes += [child for child in children if hasattr(child, "children")]
+    raise AssertionError(f"no widget {key}")
 
 
 def test_the_start_page_says_who_wastes_how_much_without_a_click() -> None:
@@ -102,6 +118,7 @@ def test_dials_that_do_not_go_together_get_one_line_beside_them() -> None:
     assert not page.get("bidi_component")
     (error,) = page.sidebar.error
     assert error.value.startswith("--step-rule prefill-first with --chunked-prefill")
+    assert beside(page, "step_rule") == [error.value], "the message stands with the field that it names first"
     page.checkbox(key="chunked_prefill").uncheck().run()
     assert shown(page)["replay"]
 
@@ -117,7 +134,7 @@ def test_a_trace_that_cannot_be_served_gets_one_line() -> None:
 def test_every_main_dial_is_made_from_its_field() -> None:
     page = visit()
     for name in (*MAIN_DIALS, *MORE_DIALS):
-        kind = "selectbox" if choices_of(FIELDS[name]) else None
+        kind = "selectbox" if choices_of(name) else None
         widgets = [page.selectbox] if kind else [page.number_input, page.checkbox]
         found = [widget for group in widgets for widget in group if widget.key == name]
         assert len(found) == 1, name
@@ -134,9 +151,9 @@ def test_two_visitors_do_not_see_each_others_choices() -> None:
 
 def test_a_file_of_ones_own_is_asked_for() -> None:
     page = visit()
-    page.selectbox(key="trace").select("a file of mine").run()
+    page.selectbox(key="trace").select("upload").run()
     assert not page.exception
-    assert "Choose a trace file" in page.sidebar.info[0].value
+    assert "Choose a trace file" in page.info[0].value
 
 
 def test_an_upload_is_read_and_called_by_its_name() -> None:
@@ -162,3 +179,80 @@ def test_an_upload_cannot_choose_where_it_is_written() -> None:
 def test_an_upload_that_is_too_large_is_refused_with_both_numbers() -> None:
     with pytest.raises(InputError, match=f"21 MiB; the page takes {MAX_UPLOAD_MB}"):
         read_upload("large.csv", b"x" * (21 * 2**20))
+
+
+def test_pasted_text_is_served_and_garbage_is_told_beside_it() -> None:
+    page = visit()
+    page.selectbox(key="trace").select("paste").run()
+    assert page.info[0].value.startswith("Paste a trace")
+    page.text_area(key="pasted").set_value('{"id": "a", "arrival": 0, "prompt": 8, "output": 2}').run()
+    assert shown(page)["replay"]["requests"] == [["a", 8, 2, 2]]
+    page.text_area(key="pasted").set_value("<html>no trace</html>").run()
+    assert not page.exception
+    assert not page.get("bidi_component")
+    assert page.error[0].value.startswith("pasted text")
+
+
+def test_a_link_carries_a_table() -> None:
+    page = visit(trace="table", rows="0:240:17;0.5:64:65")
+    assert shown(page)["replay"]["requests"] == [["r0", 240, 17, 17], ["r1", 64, 65, 65]]
+    assert address(page) == {"trace": "table", "rows": "0:240:17;0.5:64:65"}
+
+
+def test_a_table_in_a_link_that_is_none_is_told_and_passed_over() -> None:
+    page = visit(trace="table", rows="0:240;x")
+    assert shown(page)["replay"]["trace"]["name"] == "demo"
+    assert "row 1, '0:240': must be arrival:prompt:output" in page.warning[0].value
+
+
+def test_a_table_begins_with_what_was_shown_before() -> None:
+    page = visit(trace="four-requests")
+    page.selectbox(key="trace").select("table").run()
+    assert shown(page)["replay"]["requests"][0][1:] == [240, 17, 17]
+    assert address(page)["rows"].startswith("0:240:17;0:384:129;")
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_sets_trace_sides_and_pool_and_says_its_point(name: str) -> None:
+    page = visit(pool_tokens="2048", block_size="8")
+    page.get("button_group")[0].set_value(name).run()
+    replay = shown(page)["replay"]
+    assert replay["trace"]["name"] == PRESETS[name].trace
+    assert replay["sides"][1]["cell_slots"] == 16, "what it does not set is back at its default"
+    assert any(PRESETS[name].point[:40] in html.value for html in page.get("html"))
+    link = visit(**address(page))
+    assert shown(link)["replay"]["id"] == replay["id"], "its address restores it"
+
+
+def test_coming_back_to_the_page_finds_it_as_it_was_left() -> None:
+    page = visit(a="oracle")
+    page.number_input(key="block_size").set_value(8).run()
+    back = AppTest.from_file(PAGE, default_timeout=60)
+    back.session_state["kept"] = page.session_state[
+        "kept"
+    ]  # Streamlit forgets what another page does not draw
+    back.run()
+    assert [side["name"] for side in shown(back)["replay"]["sides"]] == ["contiguous (oracle)", "paged"]
+    assert shown(back)["replay"]["sides"][1]["cell_slots"] == 8
+
+
+def test_exports_are_offered_and_made_when_asked_for() -> None:
+    labels = [button.label for button in visit().get("download_button")]
+    assert len(labels) == 7
+    assert "Spans for Perfetto (JSON)" in labels
+
+
+def test_the_measured_side_waits_for_a_click() -> None:
+    page = visit(mode="sources")
+    assert not page.exception
+    assert not page.get("bidi_component")
+    assert [button.label for button in page.button] == ["Run the engine"]
+    assert address(page) == {"mode": "sources"}
+
+
+def test_the_app_listens_on_this_machine_only_and_takes_small_uploads() -> None:
+    settings = tomllib.loads((Path(PAGE).parents[1] / ".streamlit" / "config.toml").read_text())["server"]
+    assert settings["address"] == "localhost"
+    assert settings["maxUploadSize"] == MAX_UPLOAD_MB
+    by_command = next(option for option in serve.app.params if option.name == "host")
+    assert by_command.default == "localhost"
