@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from app.chrome_trace import ChromeTrace, chrome_trace_of, write_chrome_trace
 from app.files import write_file, write_text
 from app.recording import STANDARD_OUTPUT, AnyRun, Recorder, path_for, servers, write_events
-from app.tables import agreement_table, forecast_table, runs_table
+from app.tables import agreement_table, forecast_table, peers_table, runs_table
 from app.waiting import Lines
 from sim import InputError, Run
 from sim.report import report
@@ -65,6 +65,7 @@ class Output:
         runs: list[AnyRun],
         agreement: list[dict[str, Any]] | None = None,
         forecasts: list[dict[str, Any]] | None = None,
+        peers: list[dict[str, Any]] | None = None,
         *,
         traces: list[ChromeTrace] | None = None,
     ) -> None:
@@ -77,6 +78,8 @@ class Output:
             document["agreement"] = agreement
         if forecasts:
             document["forecast"] = forecasts
+        if peers:
+            document["peers"] = peers
         named = servers(runs)
         self._write_logs(named, traces)
         self.show(document)
@@ -99,6 +102,8 @@ class Output:
                 console.print(agreement_table(document["agreement"]))
             for each in document.get("forecast", ()):
                 console.print(forecast_table(each))
+            if "peers" in document:
+                console.print(peers_table(document))
 
     def _write_logs(self, named: list[tuple[str, Run]], traces: list[ChromeTrace] | None) -> None:
         names = [name for name, _ in named]
