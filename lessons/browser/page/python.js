@@ -5,7 +5,7 @@ export const PYODIDE = "0.27.4"; // the release that the tests run
 // `loadPyodide` and the folder that it came from, the bytes of pagelab.zip, and whom to tell what comes next.
 // Returns run(lesson, code, label): a list of outputs, see cells.py. Throws where Python or NumPy cannot be had.
 export async function startPython(loadPyodide, indexURL, archive, say) {
-  say("Python is being loaded: 10 MB, once");
+  say("Python is being loaded; the browser keeps it for the next time");
   const python = await loadPyodide({ indexURL });
   say("NumPy is being loaded");
   const missing = await load(python, "numpy");
