@@ -4,13 +4,16 @@ BIN := .venv/bin
 TORCH := torch==2.13.0
 TRITON := triton==3.7.1
 
-.PHONY: demo test check format clean
+.PHONY: demo test test-peers check format clean
 
 demo: .venv/ready  ## simulate and really execute one trace under four allocators; writes out/demo/report.html
 	$(BIN)/pagelab compare demo --pool-tokens 4096 --max-len 512 --out out/demo
 
 test: .venv/ready-dev  ## run all tests
 	$(BIN)/python -m pytest -n auto --dist loadfile
+
+test-peers: .venv/ready-dev  ## vLLM's own scheduler as the referee: make test-peers PAGELAB_VLLM_PYTHON=/path/to/bin/python
+	PAGELAB_VLLM_PYTHON=$(PAGELAB_VLLM_PYTHON) $(BIN)/python -m pytest -s tests/peers
 
 check: .venv/ready-dev  ## lint, format, types, import direction
 	$(BIN)/ruff check .

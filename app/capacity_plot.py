@@ -7,7 +7,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from app.plots import COLOURS
+from app.colours import COLOURS
 
 INKS = [COLOURS[name] for name in ("live", "internal", "cached", "external", "rounding", "reserved")]
 STYLES = ("-", "--", ":", "-.")  # by the size of the pool

@@ -12,10 +12,10 @@ SECTIONS = {
     ),
     "Model and machine": (
         "model", "kv-dtype", "hardware", "tensor-parallel", "timing", "clock", "backend", "graphs",
-        "device", "seed",
+        "device", "with", "seed",
     ),
     "Who runs when": (
-        "batching", "step-rule", "max-seqs", "max-batch-tokens", "chunked-prefill", "watermark",
+        "preset", "batching", "step-rule", "max-seqs", "max-batch-tokens", "chunked-prefill", "watermark",
     ),
     "When memory runs short": ("preempt", "victim", "swap-blocks", "link"),
     "What is shared, forgotten or guessed": (

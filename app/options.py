@@ -9,7 +9,9 @@ from typing import Any
 import click
 
 from sim import Config, InputError, Trace
+from sim.errors import unknown_name
 from sim.fleet import Fleet
+from sim.presets import PRESETS
 from sim.scopes import applies
 from sim.trace import TraceChoice
 
@@ -61,6 +63,26 @@ def describe(item: Field[Any]) -> str:
     if item.default not in (None, False):
         parts.append(f"(default {item.default})")
     return " ".join(parts)
+
+
+def preset_option(command: Command) -> Command:
+    """Adds `--preset`, which gives other options their defaults; one that is given itself wins."""
+
+    def take(context: click.Context, _: click.Parameter, name: str | None) -> None:
+        if name is None:
+            return
+        if name not in PRESETS:
+            raise unknown_name("preset", name, PRESETS)
+        dials = dict(PRESETS[name])
+        context.default_map = {"allocators": (dials.pop("allocator"),), **dials}
+
+    return click.option(
+        "--preset",
+        callback=take,
+        is_eager=True,
+        expose_value=False,
+        help=f"the policy of a known server ({' | '.join(PRESETS)}); options beside it win",
+    )(command)
 
 
 def fleet_options(command: Command) -> Command:

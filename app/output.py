@@ -17,7 +17,7 @@ from app.files import only_writer, write_file
 from app.prometheus import write_prometheus
 from app.recording import STANDARD_OUTPUT, AnyRun, Recorder, path_for, servers
 from app.rows import write_events, write_requests, write_steps
-from app.tables import agreement_table, forecast_table, runs_table
+from app.tables import agreement_table, forecast_table, peers_table, runs_table
 from app.waiting import Lines
 from sim import InputError, Run
 from sim.files import refuse_place
@@ -79,6 +79,7 @@ class Output:
         runs: list[AnyRun],
         agreement: list[dict[str, Any]] | None = None,
         forecasts: list[dict[str, Any]] | None = None,
+        peers: list[dict[str, Any]] | None = None,
         *,
         traces: list[ChromeTrace] | None = None,
     ) -> None:
@@ -91,6 +92,8 @@ class Output:
             document["agreement"] = agreement
         if forecasts:
             document["forecast"] = forecasts
+        if peers:
+            document["peers"] = peers
         named = servers(runs)
         self._write_logs(named, traces)
         self.show(document)
@@ -113,6 +116,8 @@ class Output:
                 console.print(agreement_table(document["agreement"]))
             for each in document.get("forecast", ()):
                 console.print(forecast_table(each))
+            if "peers" in document:
+                console.print(peers_table(document))
 
     def _write_logs(self, named: list[tuple[str, Run]], traces: list[ChromeTrace] | None) -> None:
         names = [name for name, _ in named]

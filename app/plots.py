@@ -3,31 +3,18 @@
 # matplotlib types its own functions only in part
 # pyright: basic
 
-import logging
 from io import BytesIO
 from typing import Any
 
-# Before the import, which warns of a home that cannot be written:
-logging.getLogger("matplotlib").setLevel(logging.ERROR)
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-import matplotlib as mpl  # noqa: E402
-import numpy as np  # noqa: E402
-from matplotlib.axes import Axes  # noqa: E402
-from matplotlib.figure import Figure  # noqa: E402
+from app.colours import COLOURS
+from sim import Run
+from sim.ledger import CLASSES
 
-from sim import Run  # noqa: E402
-from sim.ledger import CLASSES  # noqa: E402
-
-# Okabe and Ito's colour-blind safe palette; what is wasted is warm, what is free is pale.
-COLOURS = {
-    "live": "#0072B2",
-    "reserved": "#56B4E9",
-    "internal": "#D55E00",
-    "rounding": "#E69F00",
-    "cached": "#009E73",
-    "external": "#CC79A7",
-    "free": "#E8E8E8",
-}
 MAX_POINTS = 2_000  # steps drawn in a timeline: more than a figure has pixels
 
 

@@ -69,6 +69,39 @@ def agreement_table(agreement: list[dict[str, Any]]) -> Table:
     return table
 
 
+def peers_table(document: dict[str, Any]) -> Table:
+    """Ours, simulated and measured, and what another system did with the same trace, weights and slots."""
+    table = _table("the same trace, weights and slots; memory in % of the pool, mean over busy time")
+    table.caption = "steps and seconds of a simulation are modelled, all others measured"
+    table.add_column("system", no_wrap=True)
+    classes = ("live", "reserved", "internal", "free")
+    for heading in ("source", "block", "steps", *classes, "waste", "batch", "tokens/s", "same tokens"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    ours = [run for run in document["runs"] if run["allocator"] == "paged"]
+    for entry in [*ours, *document["peers"]]:
+        is_peer = "system" in entry
+        table.add_row(
+            f"vLLM {entry['version']}" if is_peer else "PageLab",
+            entry["source"],
+            str(entry["block_size"] if is_peer else entry["config"]["block_size"]),
+            str(entry["steps"]),
+            *(f"{100 * entry['ledger'][name] / (entry['ledger']['pool'] or 1):.1f}" for name in classes),
+            f"{entry['waste_percent']:.1f}",
+            f"{entry['batch']['mean']:.1f}",
+            f"{_rate(entry):.1f}",
+            f"{entry['requests_with_equal_tokens']}/{entry['requests']}" if is_peer else "",
+        )
+    return table
+
+
+def _rate(entry: dict[str, Any]) -> float:
+    """Output tokens per second of steps as they were measured, where they were."""
+    seconds = entry.get("meta", {}).get("measured_s")
+    if not seconds:
+        return entry["throughput"]["tokens_per_s"]
+    return sum(one["emitted"] for one in entry["per_request"]) / seconds
+
+
 def forecast_table(forecast: dict[str, Any]) -> Table:
     """A calibrated simulation against a run in which the clock was in charge."""
     steps = forecast["steps"]

@@ -150,7 +150,9 @@ def measure(
         if watch:
             memory["native"] = watch.report(config.allocator)
         run.meta.update(
-            engine=engine_facts(config, model, pool, backend=backend, graphs=recorded), memory=memory
+            measured_s=sum(run.measured_seconds),
+            engine=engine_facts(config, model, pool, backend=backend, graphs=recorded),
+            memory=memory,
         )
     return run
 

@@ -27,7 +27,7 @@ def compared(yours: NDArray[np.float64], right: NDArray[np.float64], names: Sequ
     axes.set_xticks(range(max(len(yours), len(right))), names[: max(len(yours), len(right))])
     axes.axhline(0, color="black", linewidth=0.6)
     figure.legend(loc="outside upper center", ncols=2, frameon=False)
-    return Picture(figure, f"yours: {yours.round(3).tolist()}, right: {right.round(3).tolist()}")
+    return Picture.of(figure, f"yours: {yours.round(3).tolist()}, right: {right.round(3).tolist()}")
 
 
 def scan(scores: Sequence[float], block_size: int, table: Sequence[int], tops: Sequence[float]) -> Picture:
@@ -46,7 +46,7 @@ def scan(scores: Sequence[float], block_size: int, table: Sequence[int], tops: S
     axes.set_ylabel("score")
     axes.set_title("bars: scores; orange: the running maximum after each block", fontsize=9)
     told = ", ".join(f"{top:.2f} after block {block}" for top, block in zip(tops, table, strict=False))
-    return Picture(figure, f"running maximum: {told}")
+    return Picture.of(figure, f"running maximum: {told}")
 
 
 def error_bars(errors: dict[str, float], limit: float) -> Picture:
@@ -60,4 +60,4 @@ def error_bars(errors: dict[str, float], limit: float) -> Picture:
     axes.set_xscale("log")
     axes.set_xlim(limit / 100, limit * 2)
     axes.set_xlabel(f"largest difference from the reference; the line is at {limit:g}")
-    return Picture(figure, ", ".join(f"{name}: {error:.1e}" for name, error in errors.items()))
+    return Picture.of(figure, ", ".join(f"{name}: {error:.1e}" for name, error in errors.items()))

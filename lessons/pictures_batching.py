@@ -30,7 +30,7 @@ def seats(run: Run) -> Picture:
     title = f"{run.config.batching}: {run.num_steps} steps (orange: prefill, blue: decode, grey: waiting)"
     axes.set_title(title, fontsize=9)
     told = ", ".join(f"{name} in steps {min(steps)} to {max(steps)}" for name, steps in ran.items())
-    return Picture(figure, f"{run.config.batching}, {run.num_steps} steps: {told}")
+    return Picture.of(figure, f"{run.config.batching}, {run.num_steps} steps: {told}")
 
 
 def curves(lines: Mapping[str, tuple[Sequence[float], Sequence[float]]], x: str, y: str) -> Picture:
@@ -45,7 +45,7 @@ def curves(lines: Mapping[str, tuple[Sequence[float], Sequence[float]]], x: str,
     axes.set_ylim(bottom=0)
     axes.legend(frameon=False)
     told = "; ".join(f"{name}: from {ys[0]:.4g} to {ys[-1]:.4g}" for name, (_, ys) in lines.items())
-    return Picture(figure, f"{y} by {x}: {told}")
+    return Picture.of(figure, f"{y} by {x}: {told}")
 
 
 def bars(values: Mapping[str, float], x: str) -> Picture:
@@ -59,4 +59,4 @@ def bars(values: Mapping[str, float], x: str) -> Picture:
     axes.invert_yaxis()
     axes.margins(x=0.12)
     axes.set_xlabel(x)
-    return Picture(figure, f"{x}: " + ", ".join(f"{name} {value:.4g}" for name, value in values.items()))
+    return Picture.of(figure, f"{x}: " + ", ".join(f"{name} {value:.4g}" for name, value in values.items()))

@@ -5,7 +5,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from app.plots import COLOURS
+from app.colours import COLOURS
 from lessons.pictures import Picture
 
 
@@ -23,7 +23,7 @@ def kept_tokens(stored: int, window: int, sinks: int, block_size: int) -> Pictur
     axes.set_xlim(-0.5, stored + block_size)
     axes.set_xlabel(f"position; blocks of {block_size}; the next query sits at {stored}")
     axes.set_title(f"green: sinks ({sinks}), blue: the window ({window}), grey: read no more", fontsize=9)
-    return Picture(
+    return Picture.of(
         figure,
         f"{stored} tokens in blocks of {block_size}: the first {sinks} and those from {first} on are read",
     )
@@ -50,4 +50,4 @@ def grouped_bars(groups: Mapping[str, Mapping[str, float]], y: str) -> Picture:
         f"{group}: " + ", ".join(f"{name} {height:.3g}" for name, height in bars.items())
         for group, bars in groups.items()
     )
-    return Picture(figure, f"{y}: {told}")
+    return Picture.of(figure, f"{y}: {told}")

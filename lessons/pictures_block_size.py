@@ -5,7 +5,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from app.plots import COLOURS
+from app.colours import COLOURS
 from lessons.pictures import Picture
 
 
@@ -33,7 +33,7 @@ def sequences(lengths: Sequence[int], block_size: int, common: int = 0) -> Pictu
     told = "begin alike, " if common else ""
     title = "blue: own tokens, pale: empty" + (f", green: the {common} tokens in common" if common else "")
     axes.set_title(title, fontsize=9)
-    return Picture(figure, f"sequences of {list(lengths)} tokens, {told}in blocks of {block_size}")
+    return Picture.of(figure, f"sequences of {list(lengths)} tokens, {told}in blocks of {block_size}")
 
 
 def table_row(table: Sequence[int]) -> Picture:
@@ -47,7 +47,7 @@ def table_row(table: Sequence[int]) -> Picture:
         axes.text(place + 0.5, 0, str(block), ha="center", va="center")
     axes.set_axis_off()
     axes.set_title("a block table; a new colour where the next block does not follow", fontsize=9)
-    return Picture(figure, f"block table {list(table)}")
+    return Picture.of(figure, f"block table {list(table)}")
 
 
 def over_sizes(
@@ -78,4 +78,4 @@ def over_sizes(
         f"{name}: " + ", ".join(f"{value:.3g} at {size}" for size, value in line.items())
         for name, line in lines.items()
     )
-    return Picture(figure, f"{y}: {told}")
+    return Picture.of(figure, f"{y}: {told}")

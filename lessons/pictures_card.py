@@ -24,7 +24,7 @@ def card(names: Sequence[str], *case: Any) -> Picture:
         y = 1 - (row + 0.8) / (len(lines) + 0.6)
         figure.text(0.02, y, name, color="grey", fontsize=9)
         figure.text(0.17, y, text, color=colour, fontsize=9, family="monospace")
-    return Picture(figure, "; ".join(f"{name} {text}" for name, text, _ in lines))
+    return Picture.of(figure, "; ".join(f"{name} {text}" for name, text, _ in lines))
 
 
 def card_of(answer: Callable[..., Any]) -> Callable[..., Picture]:

@@ -42,7 +42,7 @@ def pool_map(
     axes.set_title(
         "blocks; blue: the slot is written" + (", orange: in part" if torn is not None else ""), fontsize=9
     )
-    return Picture(figure, f"{int(written.sum())} of {len(written)} slots written; holders: {owner}")
+    return Picture.of(figure, f"{int(written.sum())} of {len(written)} slots written; holders: {owner}")
 
 
 def two_pools(
@@ -62,4 +62,4 @@ def two_pools(
         axes.set_xlabel(f"{width} slots a row")
     figure.suptitle(f"{title} (blue: written, orange: they differ)", fontsize=9)
     told = f"{int(expected.sum())} slots written as simulated, {int(measured.sum())} as measured"
-    return Picture(figure, f"{title}: {told}, {int((expected != measured).sum())} differ")
+    return Picture.of(figure, f"{title}: {told}, {int((expected != measured).sum())} differ")

@@ -5,7 +5,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from app.plots import COLOURS
+from app.colours import COLOURS
 from lessons.pictures import Picture
 from sim import Run
 
@@ -31,7 +31,7 @@ def queues(runs: Mapping[str, Run]) -> Picture:
     panels[-1].set_xlabel("modelled time, s")
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside upper center", ncols=3, frameon=False)
     text = (f"{name}: {run.num_preemptions} preemptions, {run.time_s:.1f} s" for name, run in runs.items())
-    return Picture(figure, "; ".join(text))
+    return Picture.of(figure, "; ".join(text))
 
 
 def who_runs(stored: Sequence[int], block_size: int, free: int, yours: Any, right: Sequence[int]) -> Picture:
@@ -52,7 +52,9 @@ def who_runs(stored: Sequence[int], block_size: int, free: int, yours: Any, righ
     axes.set_xlim(0, 2.2 * max([*stored, 1]) + 8)
     axes.set_xlabel("slots; pale: room in the last block")
     axes.set_title(f"{free} blocks of {block_size} free", fontsize=9)
-    return Picture(figure, f"{free} blocks free, stored {list(stored)}: yours {yours!r}, right {list(right)}")
+    return Picture.of(
+        figure, f"{free} blocks free, stored {list(stored)}: yours {yours!r}, right {list(right)}"
+    )
 
 
 def prices(recompute: float, swap: float, yours: Any, right: str) -> Picture:
@@ -64,6 +66,6 @@ def prices(recompute: float, swap: float, yours: Any, right: str) -> Picture:
     axes.margins(x=0.15)
     axes.invert_yaxis()
     axes.set_title(f"yours: {yours!r}, right: {right!r}", fontsize=9)
-    return Picture(
+    return Picture.of(
         figure, f"recompute {recompute:.4g} s, swap {swap:.4g} s: yours {yours!r}, right {right!r}"
     )

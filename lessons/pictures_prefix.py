@@ -7,7 +7,7 @@ from matplotlib import colormaps
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from app.plots import COLOURS
+from app.colours import COLOURS
 from lessons.pictures import Picture
 from sim.hits import replay_hits
 from sim.prompts import PromptBlocks
@@ -50,7 +50,7 @@ def prompts(rows: Mapping[str, tuple[Sequence[str], Any]], found: Mapping[str, i
         f"{label}: {'|'.join(texts)}" + (f", {found.get(label, 0)} blocks found" if found else "")
         for label, (texts, _) in rows.items()
     )
-    return Picture(figure, "; ".join(text))
+    return Picture.of(figure, "; ".join(text))
 
 
 def hit_rates(blocks: PromptBlocks, sizes: Sequence[int]) -> Picture:
@@ -64,7 +64,7 @@ def hit_rates(blocks: PromptBlocks, sizes: Sequence[int]) -> Picture:
         parts.append(f"{policy}: " + ", ".join(f"{rate:.1f} %" for rate in rates))
     axes.set(xlabel="blocks in the cache", ylabel="hit rate, %", ylim=(0, 100))
     axes.legend(frameon=False)
-    return Picture(figure, f"hit rates with {', '.join(map(str, sizes))} blocks: " + "; ".join(parts))
+    return Picture.of(figure, f"hit rates with {', '.join(map(str, sizes))} blocks: " + "; ".join(parts))
 
 
 def found_by(yours: Any, right: Sequence[int]) -> Picture:
@@ -77,4 +77,4 @@ def found_by(yours: Any, right: Sequence[int]) -> Picture:
     axes.bar([place + 0.2 for place in places], said, 0.4, color=COLOURS["internal"], label="yours")
     axes.set(xlabel="prompt", ylabel="blocks found")
     axes.legend(frameon=False, ncols=2)
-    return Picture(figure, f"blocks found: yours {yours!r}, right {list(right)}")
+    return Picture.of(figure, f"blocks found: yours {yours!r}, right {list(right)}")

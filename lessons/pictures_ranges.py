@@ -1,15 +1,16 @@
 """Pictures of contiguous ranges, and of the holes between them."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from matplotlib import colormaps
-from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
-
-from app.plots import COLOURS
-from lessons.pictures import Picture
+from app.colours import COLOURS
+from lessons.pictures import Picture, sheet
 from sim import Run
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Ranges = Mapping[str, tuple[int, int]]  # name -> (start, length)
 
@@ -19,7 +20,18 @@ def lanes(versions: Mapping[str, Ranges], num_slots: int) -> Picture:
 
     A range whose name starts with `(` is drawn as an outline: something asked for, or a hole.
     """
-    figure = Figure(figsize=(8, 0.6 + 0.55 * len(versions)), layout="constrained")
+    text = (
+        f"{version}: " + ", ".join(f"{name} [{start}, {start + n})" for name, (start, n) in ranges.items())
+        for version, ranges in versions.items()
+    )
+    return Picture(lambda: _drawn(versions, num_slots), "; ".join(text))
+
+
+def _drawn(versions: Mapping[str, Ranges], num_slots: int) -> Figure:
+    from matplotlib import colormaps
+    from matplotlib.patches import Rectangle
+
+    figure = sheet(0.6 + 0.55 * len(versions))
     axes: Any = figure.subplots()
     names = list(dict.fromkeys(name for ranges in versions.values() for name in ranges))
     for row, ranges in enumerate(versions.values()):
@@ -38,11 +50,7 @@ def lanes(versions: Mapping[str, Ranges], num_slots: int) -> Picture:
     axes.set_ylim(len(versions) - 0.5, -0.5)
     axes.set_xlim(-0.01 * num_slots, 1.01 * num_slots)
     axes.set_xlabel("slots")
-    text = (
-        f"{version}: " + ", ".join(f"{name} [{start}, {start + n})" for name, (start, n) in ranges.items())
-        for version, ranges in versions.items()
-    )
-    return Picture(figure, "; ".join(text))
+    return figure
 
 
 def holes(versions: Mapping[str, Any], num_slots: int) -> Picture:

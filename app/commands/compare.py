@@ -7,19 +7,23 @@ import click
 from app.commands.measure import engine_options
 from app.comparison import DEFAULTS, Comparison, compare_with, execute
 from app.help import SectionedCommand
-from app.options import config_options, make_configs, output_options, take_trace, trace_options
+from app.options import config_options, make_configs, output_options, preset_option, take_trace, trace_options
 from app.output import Output, each_step, progress
 from app.recording import AnyRun
 from engine import measure
 from engine.forecast import forecast
+from engine.peers import PEERS, serve_with_vllm, vllm_python
+from sim import InputError
 from sim.alloc import ALLOCATORS
 from sim.choices import TIMINGS
+from sim.errors import unknown_name
 
 DEFAULT_ALLOCATORS = ("max", "pow2", "oracle", "paged")
 
 
 @click.command(cls=SectionedCommand, short_help="simulate and execute a trace, and compare the two")
 @trace_options
+@preset_option
 @click.option(
     "--allocator",
     "allocators",
@@ -28,8 +32,13 @@ DEFAULT_ALLOCATORS = ("max", "pow2", "oracle", "paged")
 )
 @config_options(skip=("allocator", "tensor_parallel"))  # the engine runs on one device
 @engine_options
+@click.option(
+    "--with", "peer", default=None, help="serve TRACE with another system as well, on the same weights: vllm"
+)
 @output_options
-def compare(allocators: tuple[str, ...], backend: str, device: str, check: bool, **options: Any) -> int:
+def compare(
+    allocators: tuple[str, ...], backend: str, device: str, peer: str | None, check: bool, **options: Any
+) -> int:
     """Simulate TRACE and execute it with real tensors, on one schedule; exit code 1 when they differ.
 
     The timing model drives the clock of both sides, so that the same requests meet in the same steps; what
@@ -38,10 +47,19 @@ def compare(allocators: tuple[str, ...], backend: str, device: str, check: bool,
 
     With --timing FILE the trace is executed once more, with the clock in charge, and the simulation's
     throughput and latencies are held against that run's.
+
+    With --with vllm, vLLM serves the trace too, on the same weights and slots, beside allocator paged: its
+    occupancy is read from its own block pool. PAGELAB_VLLM_PYTHON names the Python that has it.
     """
+    if peer is not None:
+        if peer not in PEERS:
+            raise unknown_name("peer", peer, PEERS)
+        vllm_python()  # refuses before anything is run
     output = Output.take(options)
     trace = take_trace(options)
     configs = make_configs(allocators or DEFAULT_ALLOCATORS, options, **DEFAULTS)
+    if peer and all(config.allocator != "paged" for config in configs):
+        raise InputError("--with vllm: it is held against --allocator paged; add that")
     comparisons: list[Comparison] = []
     forecasts: list[dict[str, Any]] = []
     for config in configs:
@@ -69,6 +87,11 @@ def compare(allocators: tuple[str, ...], backend: str, device: str, check: bool,
             forecasts.append(forecast(comparison.simulated, comparison.measured, free))
     runs: list[AnyRun] = [run for comparison in comparisons for run in comparison.runs]
     verdicts = [comparison.verdict for comparison in comparisons]
-    output.write(runs, verdicts, forecasts)
+    peers = [
+        serve_with_vllm(trace, each.measured.config, each.measured).report()
+        for each in comparisons
+        if peer and each.measured and each.measured.config.allocator == "paged"
+    ]
+    output.write(runs, verdicts, forecasts, peers)
     agree = all(row["first_difference"] is None for row in verdicts)
     return 0 if agree else 1

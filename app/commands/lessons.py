@@ -1,9 +1,11 @@
-"""`pagelab lessons`: the course, and where its notebooks lie."""
+"""`pagelab lessons`: the course, where its notebooks lie, and its first part as a page for the browser."""
 
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
@@ -19,13 +21,24 @@ MINUTES = re.compile(r"\*Time\*: (?P<minutes>\d+) minutes")
 @click.command(short_help="list the lessons, or open one in Jupyter")
 @click.option("--open", "number", type=int, help="open the student's notebook of this lesson in Jupyter Lab")
 @click.option("--teacher", is_flag=True, help="with --open: the teacher's version, with solutions")
-def lessons(number: int | None, teacher: bool) -> None:
-    """List the course; --open N starts a lesson."""
+@click.option(
+    "--site",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="write lessons 1 to 4 and the simulator as a page that runs in a browser, with nothing installed",
+)
+def lessons(number: int | None, teacher: bool, site: Path | None) -> None:
+    """List the course; --open N starts a lesson; --site DIR writes a page that needs no install."""
+    if site is not None and number is not None:
+        raise InputError("--site with --open: one writes a page, the other opens a notebook; choose one")
     if teacher and number is None:
         raise InputError("--teacher without --open: name the lesson, such as --open 4 --teacher")
     found = {int(path.stem[:2]): path for path in sorted((COURSE / "sources").glob("[0-9][0-9]_*.py"))}
     if not found:
         raise InputError(f"{COURSE}: holds no lessons; run this in a checkout of PageLab")
+    if site is not None:
+        write_site(site)
+        return
     if number is None:
         show(list(found.values()))
         return
@@ -38,6 +51,16 @@ def lessons(number: int | None, teacher: bool) -> None:
         raise InputError(
             f"Jupyter Lab did not start: pip install -e '.[lessons]', or open {notebook}"
         ) from error
+
+
+def write_site(folder: Path) -> None:
+    """Writes the page, and says how it is opened."""
+    try:
+        made: Any = import_module("lessons.browser.site")  # by its name: the course stands above the app
+    except ModuleNotFoundError as error:
+        raise InputError(f"--site needs {error.name}: pip install -e '.[lessons]'") from error
+    made.write_site(folder)
+    print(f"{folder}: open it with `python -m http.server -d {folder}`, then http://localhost:8000")
 
 
 def show(sources: list[Path]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from app.help import SectionedCommand
-from app.options import config_options, make_configs, output_options, take_trace, trace_options
+from app.options import config_options, make_configs, output_options, preset_option, take_trace, trace_options
 from app.output import Output, each_step, progress
 from engine.measure import MeasuredRun
 from engine.measure import measure as measure_trace
@@ -33,6 +33,7 @@ def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command(cls=SectionedCommand, short_help="execute a trace with real tensors and measure its memory")
 @trace_options
+@preset_option
 @click.option(
     "--allocator",
     "allocators",

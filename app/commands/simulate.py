@@ -11,6 +11,7 @@ from app.options import (
     fleet_options,
     make_configs,
     output_options,
+    preset_option,
     take_choice,
     take_fleet,
     trace_options,
@@ -28,6 +29,7 @@ from sim.fleet import Fleet, simulate_fleet
 
 @click.command(cls=SectionedCommand, short_help="simulate a trace under one or more allocators")
 @trace_options
+@preset_option
 @click.option(
     "--stream", is_flag=True, help="read TRACE as the run goes on, for traces of any length; large files are"
 )

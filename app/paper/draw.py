@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from app.colours import COLOURS
 from app.paper.figures import FIGURES
 from app.paper.point import Point
-from app.plots import COLOURS
 
 LARGE_SPREAD = 50  # largest over smallest value, from which the axis is logarithmic
 

@@ -10,6 +10,7 @@ import sim.serve
 from app.cli import run as pagelab
 from sim import Config, Trace, simulate
 from sim.fleet import Fleet, simulate_fleet
+from sim.presets import PRESETS
 from sim.stream import json_line
 
 DEMO = ["simulate", "demo", "--pool-tokens", "4096", "--max-len", "512"]
@@ -195,3 +196,30 @@ def test_the_progress_bar_does_not_keep_a_run_from_leaping(
     assert pagelab([*DEMO, "--json", "--step-by-step"]) == 0
     assert leapt == ["demo"]
     assert capsys.readouterr().out == whole.out
+
+
+def test_a_preset_is_the_options_that_it_stands_for(capsys):
+    by_hand = [
+        "--allocator", "paged", "--block-size", "16", "--chunked-prefill", "--max-batch-tokens", "2048",
+        "--prefix-cache", "hash",
+    ]  # fmt: skip
+    assert report(capsys, "--preset", "vllm") == report(capsys, *by_hand)
+
+
+def test_an_option_beside_a_preset_wins(capsys):
+    [entry] = report(capsys, "--preset", "vllm", "--block-size", "4", "--max-batch-tokens", "512")["runs"]
+    assert (entry["config"]["block_size"], entry["config"]["max_batch_tokens"]) == (4, 512)
+    assert entry["config"]["chunked_prefill"] is True
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_preset_serves_a_trace(capsys, name):
+    [entry] = report(capsys, "--first", "9", "--preset", name)["runs"]
+    for dial, value in PRESETS[name].items():
+        assert entry["config"][dial] == value
+
+
+def test_an_unknown_preset_is_refused_with_the_nearest_one(capsys):
+    assert pagelab([*DEMO, "--preset", "vlm"]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "preset 'vlm'" in line and "vllm" in line

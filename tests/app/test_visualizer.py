@@ -1,6 +1,8 @@
 """The visualizer's page under Streamlit's AppTest: no browser, but all of Python's side."""
 
 import json
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -256,3 +258,11 @@ def test_the_app_listens_on_this_machine_only_and_takes_small_uploads() -> None:
     assert settings["maxUploadSize"] == MAX_UPLOAD_MB
     by_command = next(option for option in serve.app.params if option.name == "host")
     assert by_command.default == "localhost"
+
+
+def test_the_start_page_waits_for_no_heavy_library() -> None:
+    """PyTorch alone takes seconds to import, and the first sentence is to be there within five."""
+    heavy = ("torch", "numba", "matplotlib", "transformers")
+    program = f"import sys, app.playground; print([name for name in {heavy!r} if name in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"

@@ -1,0 +1,14 @@
+// Runs cells in Pyodide as the page does: node pyodide.mjs SITE PYODIDE < jobs.json > outputs.json
+import { readFile } from "node:fs/promises";
+import { resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+
+const [site, pyodide] = process.argv.slice(2).map((folder) => `${resolve(folder)}/`);
+const load = (path) => import(pathToFileURL(path).href);
+const { loadPyodide } = await load(`${pyodide}pyodide.mjs`);
+const { startPython } = await load(`${site}python.js`);
+console.log = console.warn = console.error; // standard output is the answer's alone
+const archive = new Uint8Array(await readFile(`${site}pagelab.zip`)); // as the page has it, and not as a Buffer
+const run = await startPython(loadPyodide, pyodide, archive, console.error);
+const jobs = JSON.parse(await readFile("/dev/stdin", "utf-8"));
+process.stdout.write(JSON.stringify(jobs.map(({ lesson, code, label }) => run(lesson, code, label))));
