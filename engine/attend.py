@@ -48,6 +48,11 @@ def reach_of(longest: int) -> int:
     return max(MIN_REACH, 1 << (longest - 1).bit_length())
 
 
+def write_kv(key: Tensor, value: Tensor, keys: Tensor, values: Tensor, slots: Tensor) -> None:
+    """Stores a step's keys and values. Lessons and tests plant faults in its place."""
+    write_checked(key, value, Stored(keys, values), slots)
+
+
 class StepAttend(ABC):
     """`engine.model.Attend` for one batch. A subclass says how its pool is addressed.
 
@@ -90,7 +95,10 @@ class StepAttend(ABC):
         if not self._is_checked:
             check_write(key, value, stored, self.slots)
             self._is_checked = True
-        write_checked(key, value, stored, self.slots)
+        if stored.key_scales is None:
+            write_kv(key, value, stored.keys, stored.values, self.slots)
+        else:
+            write_checked(key, value, stored, self.slots)
         out = torch.empty_like(query)
         if not self._prepared:
             self._prepared = [self._prepare(span, query[span.tokens], stored) for span in self.batch.spans]

@@ -66,8 +66,9 @@ POOLS = {
 def test_a_step_with_a_long_context_runs_as_much_python_as_one_with_a_short_one(
     dials: dict[str, Any],
 ) -> None:
+    """But for a few dozen bytecodes of thousands, with which a table's width is looked up."""
     early, late = bytecodes(dials)
-    assert 500 < early == late
+    assert 500 < late < 1.005 * early
 
 
 def test_what_heavy_hitters_drop_costs_by_the_token_that_is_dropped() -> None:

@@ -6,7 +6,8 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from app import sidebar
+from app import address
+from app.address import POLICIES
 from lessons.source import lesson_paths
 from sim import Config, Trace, simulate
 from sim.scopes import applies
@@ -24,10 +25,11 @@ LINKS = [
 def test_the_link_names_known_controls_and_a_step_that_both_sides_have(source: Path, link: str):
     asked = dict(parse_qsl(urlsplit(link).query, strict_parsing=True))
     step = int(asked.pop("step", 1))
-    values = sidebar.defaults(asked.get("trace", "demo"))
+    values = address.defaults(asked.get("trace", "demo"))
+    assert values.pop("mode") == POLICIES
     assert set(asked) <= {*values, "trace"}
     for name, text in asked.items():
-        value, problem = sidebar._parse(name, text)
+        value, problem = address.parse_control(name, text)
         assert problem is None, problem
         values[name] = value
     trace = Trace.read(values.pop("trace", "demo")).first(values.pop("first"))

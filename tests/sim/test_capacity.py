@@ -36,7 +36,7 @@ def test_it_is_the_rate_that_trying_every_rate_finds():
     found = find_capacity(trace, config, [target])
     met = [
         rate / 1000
-        for rate in range(50, 150)
+        for rate in range(50, 250)
         if target.is_met(simulate(trace.scale_rate(rate / 1000), config, record=False).report())
     ]
     assert found.best
