@@ -1,5 +1,6 @@
 """What Python does in a step depends on what changes in it, not on how much is held."""
 
+import gc
 import sys
 from types import FrameType
 from typing import Any
@@ -40,10 +41,16 @@ class Counter:
 
 
 def bytecodes(dials: dict[str, Any]) -> list[int]:
-    """Of one step early and one late in the life of three sequences."""
+    """Of one step early and one late in the life of three sequences.
+
+    The garbage collector rests meanwhile: a library may listen to it in Python (Hypothesis does, 38 bytecodes
+    each time), and when it runs is no matter of the step.
+    """
     config = tiny(max_len=1024, **dials)
     counter, prompts = Counter((EARLY, LATE)), [[5, 6, 7], [9] * 11, [1, 2]]
     old = sys.gettrace()
+    gc.collect()
+    gc.disable()
     try:
         generate(
             prompts, config, Decoding(max_tokens=LATE + 3), make_model(config, CPU), make_pool(config, CPU),
@@ -51,6 +58,7 @@ def bytecodes(dials: dict[str, Any]) -> list[int]:
         )  # fmt: skip
     finally:
         sys.settrace(old)
+        gc.enable()
     return list(counter.counts.values())
 
 
@@ -66,9 +74,8 @@ POOLS = {
 def test_a_step_with_a_long_context_runs_as_much_python_as_one_with_a_short_one(
     dials: dict[str, Any],
 ) -> None:
-    """But for a few dozen bytecodes of thousands, with which a table's width is looked up."""
     early, late = bytecodes(dials)
-    assert 500 < late < 1.005 * early
+    assert 500 < early == late
 
 
 def test_what_heavy_hitters_drop_costs_by_the_token_that_is_dropped() -> None:
