@@ -1,6 +1,6 @@
 """`measure`: the same trace, scheduler and allocator as the simulator, executed and read from memory."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any, Literal
 
 from engine.attend import Reading
@@ -12,11 +12,12 @@ from engine.facts import engine_facts, memory_now, reset_peak
 from engine.graphs import DecodeGraphs, make_graphs
 from engine.histories import Histories
 from engine.holes import Stranding
+from engine.measured_run import EngineFault, MeasuredLog, MeasuredRun
 from engine.memory_watch import MemoryWatch
 from engine.model import LlamaModel
 from engine.native import NativeTensors
 from engine.physical import Pool
-from engine.probe import Observation, Probe
+from engine.probe import Probe
 from engine.setup import (
     make_dropping,
     make_model,
@@ -30,9 +31,7 @@ from engine.threads import threads_for
 from sim.closed_timing import TimingModel
 from sim.config import Config
 from sim.errors import InputError, unknown_name
-from sim.events import EventLog, Kind
 from sim.request import Request
-from sim.run import Run
 from sim.series import Row, Series
 from sim.serve import OnStep, serve
 from sim.timing import make_timing
@@ -41,56 +40,6 @@ from sim.trace.trace import Trace
 CLOCKS = ("measured", "modelled")
 MEASURED = ("series", "free_at_end")  # read from memory, in place of what the scheduler's books say
 WARM_UP = Trace("warm-up", (Request(id="warm-up", arrival_s=0.0, prompt=2, output=2, max_tokens=2),))
-
-
-@dataclass(kw_only=True)
-class MeasuredRun(Run):
-    """A `Run` whose ledger was read from memory at every step.
-
-    `meta["engine"]` holds the engine's facts, `meta["memory"]` the bytes before the model and the
-    pool were made, before the first step, and after the last.
-    """
-
-    tokens: dict[str, list[int]]  # what each sequence emitted, by its name
-    observations: list[Observation]  # one a step
-    min_margin: float  # smallest lead of an emitted token's logit over the runner-up's
-
-    def report(self) -> dict[str, Any]:
-        """As of any run; tensors of each request's own are named by their policy."""
-        entry = super().report()
-        native = self.meta.get("memory", {}).get("native")
-        return {**entry, "allocator": native["policy"]} if native else entry
-
-    @property
-    def measured_seconds(self) -> list[float]:
-        """What the clock said of each step, whichever clock drove the schedule."""
-        return [observation.seconds for observation in self.observations]
-
-
-class EngineFault(Exception):
-    """The engine stopped in the middle of a run: a fault of ours, not of the input.
-
-    `observations` are those of the steps before; `step` is the one that failed.
-    """
-
-    def __init__(self, step: int, observations: list[Observation], cause: Exception) -> None:
-        super().__init__(f"the engine stopped in step {step}: {type(cause).__name__}: {cause}")
-        self.step = step
-        self.observations = observations
-
-
-class MeasuredLog(EventLog):
-    """An event log whose `step` events carry the measured ledger."""
-
-    executor: TorchExecutor
-
-    def emit(self, kind: Kind, request: str | None, why: str, **changes: Any) -> None:
-        """Appends the event, with the measured ledger if it closes a step."""
-        if kind is Kind.STEP:
-            self.executor.close()
-            ledger = self.executor.last_ledger
-            changes["ledger"] = {name: getattr(ledger, name) for name in ledger.__slots__}
-        super().emit(kind, request, why, **changes)
 
 
 @memory_told()
