@@ -10,9 +10,10 @@ from engine.measure import WARM_UP, execute
 from engine.setup import make_model, make_pool, pick_device, refuse_backend, refuse_impossible
 from engine.threads import threads_for
 from sim.batch import Batch
+from sim.closed_timing import Totals
 from sim.config import Config
 from sim.errors import InputError
-from sim.fit import Step, Totals, totals_of
+from sim.fit import Step
 from sim.timing import UnitTiming
 
 OnExperiment = Callable[[int], None]  # how many are done, over all rounds
@@ -26,7 +27,7 @@ class WatchedTiming(UnitTiming):
 
     def seconds(self, batch: Batch) -> float:
         """One second."""
-        self.totals.append(totals_of(batch))
+        self.totals.append(Totals.of(batch))
         return super().seconds(batch)
 
 

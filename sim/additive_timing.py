@@ -2,10 +2,12 @@
 
 import json
 from dataclasses import dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sim.clock import MAX_STEP_S, step_ps
 from sim.closed_timing import ClosedTiming
@@ -15,7 +17,7 @@ from sim.errors import InputError
 MADE_FOR = ("model", "kv_dtype")  # dials without which a measured cost means nothing
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AdditiveTiming(ClosedTiming):
     """Seconds per step, token, context token, (query, key) pair, swapped block, copied or moved token, and
     sequence (who runs in a step has its next token chosen).
@@ -57,12 +59,16 @@ class AdditiveTiming(ClosedTiming):
         linear = self.step + self.token * tokens + self.sequence * sequences
         if not self.curve:
             return linear
-        curve = np.array(self.curve)
-        at, seconds = curve[:, 0], curve[:, 1]
-        slope = (seconds[-1] - seconds[-2]) / (at[-1] - at[-2])
+        at, seconds, slope = self._points
         many = np.asarray(tokens, dtype=np.float64)
         along = np.interp(many, at, seconds) + slope * np.maximum(many - at[-1], 0.0)
         return linear + (float(along) if isinstance(tokens, int) else along)
+
+    @cached_property
+    def _points(self) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+        """The curve's tokens and seconds, and seconds per token beyond the last of them."""
+        at, seconds = np.array(self.curve).T
+        return at, seconds, float((seconds[-1] - seconds[-2]) / (at[-1] - at[-2]))
 
     def made_for(self, config: Config) -> "AdditiveTiming":
         """Itself; InputError when its costs were measured with another model or type of cache."""

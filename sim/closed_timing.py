@@ -1,9 +1,32 @@
 """What every timing model can be asked: how long one step takes, and how long many do."""
 
 from abc import ABC, abstractmethod
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from sim.batch import Batch
+
+
+class Totals(NamedTuple):
+    """What a step is made of, in the order of `ClosedTiming.cost`: see the properties of `Batch`."""
+
+    tokens: int
+    sequences: int
+    context: int
+    pairs: int
+    swapped: int
+    copied: int  # or moved
+
+    @classmethod
+    def of(cls, batch: Batch) -> "Totals":
+        """What `batch` is made of."""
+        return cls(
+            batch.num_tokens,
+            batch.num_sequences,
+            batch.num_context_tokens,
+            batch.num_attention_pairs,
+            batch.num_swapped_blocks,
+            batch.num_copied_tokens + batch.num_moved_tokens,
+        )
 
 
 class TimingModel(Protocol):
@@ -21,9 +44,7 @@ class ClosedTiming(ABC):
     def cost(
         self, tokens: Any, sequences: Any, context: Any, pairs: Any, swapped: Any = 0, copied: Any = 0
     ) -> Any:
-        """How long a step takes that has these totals: see the properties of `Batch`.
-
-        `sequences` are those that run; `copied` counts tokens that are copied or moved.
+        """How long a step takes that has these `Totals`.
 
         Each is an integer, or an int64 array [steps] for many steps at once; so is the result, in floats.
         Numbers and arrays go through the same operations in the same order, so both give the same bits.
@@ -38,11 +59,4 @@ class ClosedTiming(ABC):
 
     def seconds(self, batch: Batch) -> float:
         """How long `batch` takes."""
-        return self.cost(
-            batch.num_tokens,
-            batch.num_sequences,
-            batch.num_context_tokens,
-            batch.num_attention_pairs,
-            batch.num_swapped_blocks,
-            batch.num_copied_tokens + batch.num_moved_tokens,
-        )
+        return self.cost(*Totals.of(batch))

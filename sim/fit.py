@@ -10,27 +10,16 @@ Source: Lawson and Hanson, "Solving Least Squares Problems", 1974 (`scipy.optimi
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sim.additive_timing import AdditiveTiming
-from sim.batch import Batch
+from sim.closed_timing import Totals
 
 LEAST_STEP_S = 1e-9  # a step must take some time, whatever the fit says
-COSTS = ("step", "sequence", "context_token", "attention_pair", "swapped_block", "copied_token")
-
-
-class Totals(NamedTuple):
-    """What a step is made of, in the order of `AdditiveTiming.cost`: see the properties of `Batch`."""
-
-    tokens: int
-    sequences: int
-    context: int
-    pairs: int
-    swapped: int
-    copied: int
+FITTED = ("step", "sequence", "context_token", "attention_pair", "swapped_block", "copied_token")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,18 +41,6 @@ class Error:
     num_steps: int
 
 
-def totals_of(batch: Batch) -> Totals:
-    """What `batch` is made of."""
-    return Totals(
-        batch.num_tokens,
-        batch.num_sequences,
-        batch.num_context_tokens,
-        batch.num_attention_pairs,
-        batch.num_swapped_blocks,
-        batch.num_copied_tokens + batch.num_moved_tokens,
-    )
-
-
 def fit(steps: Sequence[Step]) -> AdditiveTiming:
     """The timing model that comes nearest to `steps`."""
     # Imported here, since it takes a while and only a calibration needs it.
@@ -72,9 +49,9 @@ def fit(steps: Sequence[Step]) -> AdditiveTiming:
     seconds = np.array([step.seconds for step in steps])
     features = _features(steps, knots)
     costs: Any = solvers.nnls(features / seconds[:, None], np.ones(len(steps)))[0]
-    per_unit: dict[str, Any] = dict(zip(COSTS, costs[: len(COSTS)].tolist(), strict=True))
+    per_unit: dict[str, Any] = dict(zip(FITTED, costs[: len(FITTED)].tolist(), strict=True))
     per_unit["step"] = max(per_unit["step"], LEAST_STEP_S)
-    heights = [0.0, *np.cumsum(costs[len(COSTS) :]).tolist()]
+    heights = [0.0, *np.cumsum(costs[len(FITTED) :]).tolist()]
     return AdditiveTiming(**per_unit, curve=tuple(zip(knots, heights, strict=True)))
 
 
@@ -108,7 +85,7 @@ def error_of(predicted: Sequence[float], measured: Sequence[float]) -> Error:
 def as_document(timing: AdditiveTiming, error: Error, **more: Any) -> dict[str, Any]:
     """What `--timing FILE` takes, with how it came about."""
     return {
-        "seconds": {name: getattr(timing, name) for name in COSTS},
+        "seconds": {name: getattr(timing, name) for name in FITTED},
         "curve": [list(point) for point in timing.curve],
         "cross_validation": asdict(error),
         **more,
@@ -128,7 +105,7 @@ def _knots(steps: Sequence[Step]) -> list[float]:
 
 
 def _features(steps: Sequence[Step], knots: list[float]) -> NDArray[np.float64]:
-    """[steps, costs and ramps]: what each cost is multiplied with, in the order of `COSTS`."""
+    """[steps, costs and ramps]: what each cost is multiplied with, in the order of `FITTED`."""
     tokens, sequences, context, pairs, swapped, copied = np.array(
         [step.totals for step in steps], dtype=np.float64
     ).T

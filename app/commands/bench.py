@@ -13,7 +13,7 @@ from app.output import progress
 from engine.calibrate import Calibration, calibrate
 from engine.experiments import design
 from sim.files import new_file
-from sim.fit import COSTS, as_document, cross_validate, fit
+from sim.fit import FITTED, as_document, cross_validate, fit
 from sim.version import VERSION
 
 NAMED = ("model", "kv_dtype", "allocator", "block_size", "max_seqs")  # dials that a timing file remembers
@@ -99,7 +99,7 @@ def timing_document(done: Calibration, repeats: int) -> dict[str, Any]:
 
 def show(document: dict[str, Any]) -> None:
     """The costs and their error, for people."""
-    for name in COSTS:
+    for name in FITTED:
         if cost := document["seconds"][name]:
             click.echo(f"{name.replace('_', ' '):<16}{cost * 1e6:>14.4g} us")
     for tokens, seconds in document["curve"]:

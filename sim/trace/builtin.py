@@ -103,6 +103,12 @@ def _parallel_sampling(seed: int) -> Trace:
     return replace(plain, requests=tuple(replace(request, n=4) for request in plain))
 
 
+ENDLESS = {  # these could be of any length
+    "sharegpt-like": (SHAREGPT_LIKE, "1000 requests, the paper's ShareGPT lengths and filter, 2/s"),
+    "alpaca-like": (ALPACA_LIKE, "2000 requests, the paper's Alpaca lengths and filter, 30/s"),
+    "azure-conv-like": (AZURE_CONV_LIKE, "1000 requests like Azure's 2023 conversations"),
+    "azure-code-like": (AZURE_CODE_LIKE, "1000 requests like Azure's 2023 code completion, bursty"),
+}
 BUILTINS = {
     "demo": Builtin(_demo, "60 requests, ShareGPT lengths / 4, for a laptop (pool 4096, max length 512)"),
     "four-requests": Builtin(_four_requests, "the guide's example: 256, 512, 128, 1024 tokens, then 2048"),
@@ -111,24 +117,5 @@ BUILTINS = {
     "thrashing": Builtin(_thrashing, "64 short prompts that all grow to 527 tokens: preemption (pool 4096)"),
     "shared-prefix": Builtin(_shared_prefix, "40 requests that begin with the same 256 tokens"),
     "parallel-sampling": Builtin(_parallel_sampling, "20 requests of 4 samples each"),
-    "sharegpt-like": Builtin(
-        partial(SHAREGPT_LIKE.trace, "sharegpt-like"),
-        "1000 requests, the paper's ShareGPT lengths and filter, 2/s",
-        SHAREGPT_LIKE,
-    ),
-    "alpaca-like": Builtin(
-        partial(ALPACA_LIKE.trace, "alpaca-like"),
-        "2000 requests, the paper's Alpaca lengths and filter, 30/s",
-        ALPACA_LIKE,
-    ),
-    "azure-conv-like": Builtin(
-        partial(AZURE_CONV_LIKE.trace, "azure-conv-like"),
-        "1000 requests like Azure's 2023 conversations",
-        AZURE_CONV_LIKE,
-    ),
-    "azure-code-like": Builtin(
-        partial(AZURE_CODE_LIKE.trace, "azure-code-like"),
-        "1000 requests like Azure's 2023 code completion, bursty",
-        AZURE_CODE_LIKE,
-    ),
+    **{name: Builtin(partial(law.trace, name), about, law) for name, (law, about) in ENDLESS.items()},
 }

@@ -11,6 +11,7 @@ from typing import Any
 from app.payload import replay_payload
 from app.player import standalone_html
 from sim import Config, Trace, simulate
+from tests.waiting import wait_for
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 CHROMEDRIVER = shutil.which("chromedriver")
@@ -62,12 +63,7 @@ class Browser:
         return self.driver.execute_script(FIND + script)
 
     def wait(self, condition: Callable[[], Any], what: str, seconds: float = 90.0) -> Any:
-        until = time.monotonic() + seconds
-        while time.monotonic() < until:
-            if value := condition():
-                return value
-            time.sleep(0.05)
-        raise AssertionError(f"waited {seconds:g} s for {what}")
+        return wait_for(condition, what, seconds)
 
     def press(self, *keys: str, shift: bool = False) -> None:
         for key in keys:

@@ -5,7 +5,6 @@ Screenshots are left where those of the player are.
 
 import json
 import threading
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from hashlib import sha256
@@ -22,6 +21,7 @@ from lessons.browser.site import write_site
 from sim import Config, Trace, simulate
 from tests.app.browsing import CHROMEDRIVER, CHROMIUM, CONTRASTS, FLAGS, SCREENSHOTS
 from tests.lessons.test_site import PYODIDE, needs_pyodide
+from tests.waiting import wait_for
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
 
@@ -109,12 +109,7 @@ class Page:
         return self.driver.execute_script(cell + script, *arguments)
 
     def wait(self, condition: Callable[[], Any], what: str, seconds: float = 120.0) -> Any:
-        until = time.monotonic() + seconds
-        while time.monotonic() < until:
-            if value := condition():
-                return value
-            time.sleep(0.1)
-        raise AssertionError(f"waited {seconds:g} s for {what}; the page says: {self.status}")
+        return wait_for(condition, what, seconds, also=lambda: f"; the page says: {self.status}")
 
     def write(self, number: int, code: str) -> None:
         self.run(

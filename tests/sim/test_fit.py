@@ -7,7 +7,8 @@ from random import Random
 import pytest
 
 from sim.additive_timing import AdditiveTiming
-from sim.fit import Step, Totals, as_document, cross_validate, fit
+from sim.closed_timing import Totals
+from sim.fit import Step, as_document, cross_validate, fit
 
 TRUTH = AdditiveTiming(
     step=0.002, sequence=1e-4, context_token=3e-7, attention_pair=2e-7, swapped_block=5e-5, copied_token=1e-6,
