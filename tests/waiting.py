@@ -6,7 +6,11 @@ from typing import Any
 
 
 def wait_for(
-    condition: Callable[[], Any], what: str, seconds: float, *, also: Callable[[], str] = str
+    condition: Callable[[], Any],
+    what: str = "something",
+    seconds: float = 20.0,
+    *,
+    also: Callable[[], str] = str,
 ) -> Any:
     """The first true value of `condition`; AssertionError, with what `also` says, when time is up."""
     until = time.monotonic() + seconds

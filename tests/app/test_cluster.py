@@ -13,7 +13,7 @@ import pytest
 
 from sim.sweep import Plan
 from tests.app.test_sweep import expected, rows_in
-from tests.sim.sweep.making import wait_for
+from tests.waiting import wait_for
 
 pytest.importorskip("distributed", reason="the Dask cluster needs: pip install 'pagelab[dask]'")
 

@@ -13,7 +13,7 @@ import pytest
 from app import streaming
 from app.cli import run as pagelab
 from sim import Trace
-from tests.sim.sweep.making import wait_for
+from tests.waiting import wait_for
 
 ROOT = Path(__file__).parents[2]
 

@@ -4,6 +4,8 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -11,15 +13,13 @@ from app import jobs
 from app.engine_job import Asked, work
 from app.jobs import Job, Phase
 from sim import Config, InputError, Trace
+from tests.waiting import wait_for
 
 ASKED = Asked(Trace.read("demo").first(2), Config(pool_tokens=4096))
 
 
-def until(condition, what: str) -> None:
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end, what
-        time.sleep(0.01)
+def until(condition: Callable[[], Any], what: str) -> None:
+    wait_for(condition, what, 60)
 
 
 def endless(report) -> None:

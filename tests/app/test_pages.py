@@ -1,6 +1,5 @@
 """The pages beside the playground, under AppTest: what they show, and what they say to nonsense."""
 
-import time
 from importlib import import_module
 
 import pytest
@@ -9,6 +8,7 @@ from streamlit.testing.v1 import AppTest
 from app.claims import CLAIMS
 from app.engine_job import Told
 from app.visualizer import PAGES
+from tests.waiting import wait_for
 
 
 def show(module: str) -> None:
@@ -189,9 +189,7 @@ def test_a_finished_run_shows_sentence_bars_residuals_machine_and_player():
     page.number_input(key="run_first").set_value(2).run()
     page.button[0].click().run()
     job = page.session_state["engine_job"]
-    until = time.monotonic() + 120
-    while job.is_active and time.monotonic() < until:
-        time.sleep(0.1)
+    wait_for(lambda: not job.is_active, "the run to end", 120)
     page.run()
     assert isinstance(job.result, Told)
     shown = html(page)

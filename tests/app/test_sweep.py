@@ -16,7 +16,8 @@ import pytest
 
 from app.cli import run as pagelab
 from sim.sweep import Plan, open_store, work
-from tests.sim.sweep.making import DEMO, nurseries, wait_for
+from tests.sim.sweep.making import DEMO, nurseries
+from tests.waiting import wait_for
 
 ROOT = Path(__file__).parents[2]
 SMALL = ("demo", "--pool-tokens", "4096", "--max-len", "512")

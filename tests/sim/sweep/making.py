@@ -1,7 +1,5 @@
 """Small sweeps, and processes to watch."""
 
-import time
-from collections.abc import Callable
 from typing import Any
 
 import psutil
@@ -22,15 +20,6 @@ def small_plan() -> Plan:
 def rows_of(plan: Plan) -> list[dict[str, Any]]:
     """What the rows must be: the work done here, one after the other."""
     return [work(configuration) for configuration in plan.configurations]
-
-
-def wait_for(ask: Callable[[], Any], seconds: float = 20) -> Any:
-    """What `ask` says once that is something."""
-    deadline = time.monotonic() + seconds
-    while not (answer := ask()):
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.01)
-    return answer
 
 
 def nurseries(root: psutil.Process) -> list[psutil.Process]:

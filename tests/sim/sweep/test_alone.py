@@ -10,7 +10,8 @@ import pytest
 from sim.sweep import work, work_alone
 from sim.sweep.alone import NurseryGone
 from sim.sweep.nursery import life
-from tests.sim.sweep.making import DEMO, HOG, SLOW, nurseries, wait_for
+from tests.sim.sweep.making import DEMO, HOG, SLOW, nurseries
+from tests.waiting import wait_for
 
 
 class Working(Thread):

@@ -10,7 +10,8 @@ import psutil
 import pytest
 
 from sim.sweep import ProcessPool, SweepStopped, open_store, run_sweep, work_alone
-from tests.sim.sweep.making import nurseries, rows_of, small_plan, wait_for
+from tests.sim.sweep.making import nurseries, rows_of, small_plan
+from tests.waiting import wait_for
 
 PLAN = small_plan()
 
