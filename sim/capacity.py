@@ -13,13 +13,12 @@ from typing import Any
 
 from sim.config import Config
 from sim.errors import InputError
-from sim.report import report_run
+from sim.report import LATENCIES, report_run
 from sim.serve import simulate
 from sim.trace import Trace
 
 PRECISION = 0.01  # of the rate
 AT_ONCE, ONE_BY_ONE = 2.0**32, 2.0**-16  # scales at which all requests meet, and none do
-LATENCIES = ("ttft", "tpot", "e2e", "normalized")
 POINTS = ("mean", "p50", "p95", "p99")
 
 

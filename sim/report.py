@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from sim.run import Run
     from sim.totals import StreamedRun
 
+LATENCIES = ("ttft", "tpot", "e2e", "normalized")
+
 
 def report(runs: Sequence[Run | FleetRun | StreamedRun]) -> dict[str, Any]:
     """The whole report of runs over one trace."""

@@ -11,13 +11,12 @@ from sim.clock import to_s
 from sim.config import Config
 from sim.ledger import CLASSES
 from sim.quantiles import Quantiles
-from sim.report import summary
+from sim.report import LATENCIES, summary
 from sim.request import Request
 from sim.series import StepTable
 from sim.work import Work
 
 SUMMED = ("pool", *CLASSES, "batch", "blocks", "table_entries")
-LATENCIES = ("ttft", "tpot", "e2e", "normalized")
 
 
 @dataclass(slots=True)
