@@ -67,7 +67,7 @@ def split(
     queries = 1 if starts is None else MAX_SHORT  # always that many, whoever else is in the batch
     group, sizes = num_heads // kv.num_kv_heads, launch_sizes(query, kv)
     launch = decode_launch(*sizes, is_paged=isinstance(kv, PagedKV))
-    block_m = min(max(power_of_two(queries * group), launch.rows), max_decode_rows(*sizes[:2]))
+    block_m = min(max(power_of_two(queries * group), launch.rows), max_decode_rows(sizes[0], sizes[2]))
     num_warps = 8 if block_m == MAX_DECODE_ROWS else launch.num_warps
     cut = (-(-min_chunk_tokens(group, queries) // launch.tile), max_chunks(kv.num_kv_heads))
     num_chunks = count_chunks(kv, features, queries, launch.tile, *cut)

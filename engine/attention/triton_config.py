@@ -68,8 +68,18 @@ PREFILL_BLACKWELL = PREFILL_HOPPER | {
     (4, 128): Launch(16, 16, 8, 3),
 }
 PREFILLS = {"amd": PREFILL, "ampere": PREFILL, "hopper": PREFILL_HOPPER, "blackwell": PREFILL_BLACKWELL}
-# Before sm_90, 8-bit codes that become numbers of 16 bits take registers that a larger tile needs.
-CODES_ON_AMPERE = {64: Launch(128, 32, 8, 3), 128: Launch(64, 32, 8, 3)}  # by padded head_dim
+# 8-bit codes that become numbers of 16 bits take registers that a larger tile needs, less so from sm_90 on.
+CODES_PREFILL = {  # by padded head_dim
+    "ampere": {64: Launch(128, 32, 8, 3), 128: Launch(64, 32, 8, 3), 256: Launch(32, 32, 8, 3)},
+    "amd": {
+        16: Launch(64, 32, 8, 3),
+        32: Launch(64, 32, 8, 3),
+        64: Launch(64, 32, 8, 3),
+        256: Launch(32, 32, 4, 3),
+    },
+    "hopper": {256: Launch(32, 32, 8, 5)},
+    "blackwell": {256: Launch(32, 32, 8, 5)},
+}
 # 8-bit codes that become float32 take more registers than what they are read from: smaller tiles.
 CODES_AS_FLOAT32 = {"decode": Launch(16, 16, 8, 3), "prefill": Launch(16, 16, 8, 3)}
 CONTIGUOUS_STAGES = 3
@@ -98,10 +108,8 @@ def prefill_launch(
     launch = PREFILLS[generation()][factor_bytes, block_d]
     if cache_bytes == 1 and factor_bytes == 4:
         launch = CODES_AS_FLOAT32["prefill"]
-    elif cache_bytes == 1 and generation() == "ampere" and block_d in CODES_ON_AMPERE:
-        launch = CODES_ON_AMPERE[block_d]
-    elif cache_bytes == 1 and block_d == 256:
-        launch = replace(launch, rows=32, num_warps=4)
+    elif cache_bytes == 1:
+        launch = CODES_PREFILL[generation()].get(block_d, launch)
     if drops:
         launch = replace(launch, rows=min(launch.rows, 64), tile=min(launch.tile, 32))
     if generation() == "amd":
@@ -109,10 +117,13 @@ def prefill_launch(
     return launch if is_paged else replace(launch, num_stages=CONTIGUOUS_STAGES)
 
 
-def max_decode_rows(factor_bytes: int, cache_bytes: int) -> int:
-    """Of one tile; what has more takes several, each of which reads the context."""
-    is_heavy = factor_bytes == 4 and (cache_bytes == 1 or generation() == "blackwell")
-    return CODES_AS_FLOAT32["decode"].rows if is_heavy else MAX_DECODE_ROWS
+def max_decode_rows(factor_bytes: int, block_d: int) -> int:
+    """Of one tile; what has more takes several, each of which reads the context.
+
+    Sums of float32 products stand in registers, and rows of wide heads in the half of shared memory that
+    leaves room for a second program.
+    """
+    return 16 if factor_bytes == 4 or block_d == 256 else MAX_DECODE_ROWS
 
 
 def min_chunk_tokens(group: int, queries: int = 1) -> int:
