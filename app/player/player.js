@@ -227,7 +227,8 @@ class Player {
     if (!this.replay) return;
     this.width = this.root.clientWidth;
     if (!this.width) return;
-    this.root.dataset.theme = isDark(getComputedStyle(this.root).backgroundColor) ? "dark" : "light";
+    const seen = () => (isDark(getComputedStyle(this.root).backgroundColor) ? "dark" : "light");
+    this.root.dataset.theme = this.root.dataset.scheme ?? seen();
     this.style = makeStyle(this.root);
     say(this.fills, fillRules(this.style));
     this.root.append(this.fills);

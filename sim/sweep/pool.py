@@ -2,10 +2,15 @@
 
 import os
 import signal
+import sys
 import threading
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
 from multiprocessing import Pipe, get_context
 from multiprocessing.connection import Connection
+from types import ModuleType
+from typing import Any
 
 
 class ProcessPool(ProcessPoolExecutor):
@@ -15,11 +20,30 @@ class ProcessPool(ProcessPoolExecutor):
         leash, self._held = Pipe(duplex=False)
         super().__init__(num_workers, get_context("spawn"), initializer=_follow, initargs=(leash,))
 
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """As any executor's, for functions of an imported module: a worker never runs the caller's script."""
+        with _no_script():
+            return super().submit(fn, *args, **kwargs)
+
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Without `wait`, what is running is given up at once."""
         if not wait:
             self._held.close()
         super().shutdown(wait, cancel_futures=cancel_futures)
+
+
+@contextmanager
+def _no_script() -> Iterator[None]:
+    """Hides `__main__`, which a spawned process runs first.
+
+    That may be a page of an app, a script without a guard, or a file that is gone.
+    """
+    script = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = script
 
 
 def _follow(leash: Connection) -> None:

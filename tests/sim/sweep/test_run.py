@@ -2,8 +2,10 @@
 
 import multiprocessing
 import random
+import sys
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
+from types import ModuleType
 from typing import Any
 
 import psutil
@@ -83,6 +85,16 @@ def test_a_worker_that_dies_is_replaced_and_every_row_is_there_once(tmp_path, ex
         assert killed
         assert store.results() == expected
     wait_for(lambda: not set(nurseries(psutil.Process())) - before)
+
+
+def test_workers_do_not_run_the_script_that_sweeps(tmp_path, expected, monkeypatch):
+    """Else a page of the app would sweep in each of its workers, and a script without a guard for ever."""
+    script = ModuleType("__main__")
+    script.__file__ = str(tmp_path / "script.py")
+    (tmp_path / "script.py").write_text("raise SystemExit('a worker ran the script')")
+    monkeypatch.setitem(sys.modules, "__main__", script)
+    assert swept(tmp_path, lambda: ProcessPool(2)) == expected
+    assert sys.modules["__main__"] is script
 
 
 class Unlucky(ThreadPoolExecutor):
