@@ -42,9 +42,7 @@ def main(arguments: list[str] | None = None) -> None:
     ]
     facts = {target: compile_for(target, chosen) for target in targets}
     machine = describe_machine("torch", "triton")
-    every = [variant.name for variant in variants()]
-    left_out = {target: [name for name in every if name not in facts.get(target, {})] for target in TARGETS}
-    document = json.dumps({"machine": machine, "left_out": left_out, "targets": facts}, indent=1)
+    document = json.dumps({"machine": machine, "targets": facts}, indent=1)
     if options.out == "-":
         print(document)
     else:

@@ -72,9 +72,9 @@ PREFILLS = {"amd": PREFILL, "ampere": PREFILL, "hopper": PREFILL_HOPPER, "blackw
 CODES_PREFILL = {  # by padded head_dim
     "ampere": {64: Launch(128, 32, 8, 3), 128: Launch(64, 32, 8, 3), 256: Launch(32, 32, 8, 3)},
     "amd": {
-        16: Launch(64, 32, 8, 3),
-        32: Launch(64, 32, 8, 3),
-        64: Launch(64, 32, 8, 3),
+        16: Launch(64, 64, 4, 3),
+        32: Launch(64, 32, 4, 3),
+        64: Launch(64, 32, 4, 3),
         256: Launch(32, 32, 4, 3),
     },
     "hopper": {256: Launch(32, 32, 8, 5)},

@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import Pipe, get_context
@@ -33,7 +33,7 @@ class ProcessPool(ProcessPoolExecutor):
 
 
 @contextmanager
-def _no_script() -> Iterator[None]:
+def _no_script() -> Generator[None]:
     """Hides `__main__`, which a spawned process runs first.
 
     That may be a page of an app, a script without a guard, or a file that is gone.

@@ -92,17 +92,14 @@ def test_keys_and_values_are_loaded_16_bytes_at_a_time(kernels: Facts) -> None:
         assert not {"1", "2"} & set(facts["loads"]), name
 
 
-SPILLS = {"gfx942  prefill, bf16, 64, cache e4m3, scales of tokens  prefill_kernel"}  # 55 registers
-
-
-def test_nothing_spills_but_one_and_shared_memory_suffices(kernels: Facts) -> None:
+def test_nothing_spills_and_shared_memory_suffices(kernels: Facts) -> None:
     for name, facts in kernels.items():
-        assert facts["stack"] == facts["spills"] == 0 or name in SPILLS, name
+        assert facts["stack"] == facts["spills"] == 0, name
         assert facts["shared"] <= MAX_SHARED[name.split()[0]], name
 
 
-# 8-bit codes as float32, tiles of 64 rows, short queries of wide heads: these compute more than they read
-ALONE = "fp32, 128, cache|decode.*group 64|short.*group 24|short, (...., 256|fp32, 128)"
+# 8-bit codes as float32, and tiles of 64 rows: these compute more than they read
+ALONE = "fp32, 128, cache|decode.*group 64|short.*group 24"
 
 
 def test_two_decode_programs_share_a_multiprocessor(kernels: Facts) -> None:
@@ -130,15 +127,11 @@ def test_long_loads_are_pipelined_on_nvidia(kernels: Facts) -> None:
             assert facts["async_loads"] > 0, name
 
 
-def test_compile_json_has_every_variant_of_the_launch_tables_or_names_it_as_left_out(
-    written: dict[str, Any],
-) -> None:
-    """All of them take half an hour of processor time; what a run left out is neither hidden nor stale."""
+def test_compile_json_has_every_variant_of_the_launch_tables(written: dict[str, Any]) -> None:
     shipped = outside_the_interpreter("-m", "bench.compile", "--names")
-    for target in MAX_SHARED:
-        compiled, left_out = written["targets"][target], written["left_out"][target]
-        assert sorted([*compiled, *left_out]) == sorted(shipped), "run: python -m bench.compile"
-        assert {*COMPILED_NOW[target]} <= {*compiled}
+    assert {target: [*compiled] for target, compiled in written["targets"].items()} == dict.fromkeys(
+        MAX_SHARED, shipped
+    ), "run: python -m bench.compile"
 
 
 def test_compile_json_is_what_the_kernels_become_today(written: dict[str, Any], compiled_now: Facts) -> None:
