@@ -7,7 +7,8 @@ from app.commands.measure import ENGINE_DEFAULTS
 from engine import EngineFault, MeasuredRun, measure
 from engine.agreement import agreement, disagreement
 from sim import Config, Run, Trace, simulate
-from sim.serve import OnProgress, OnStep
+from sim.series import Row
+from sim.serve import IsOver, OnProgress, OnStep
 
 # A step of the tiny model is so short, by the roofline, that no two requests of a trace would ever meet.
 DEFAULTS = {**ENGINE_DEFAULTS, "timing": "unit"}
@@ -35,11 +36,19 @@ def execute(
     device: str = "auto",
     check: bool = False,
     on_step: OnStep | None = None,
+    is_over: IsOver | None = None,
 ) -> MeasuredRun | EngineFault:
     """The measured side, on the modelled clock so that the same requests meet in the same steps."""
     try:
         return measure(
-            trace, config, backend=backend, device=device, clock="modelled", check=check, on_step=on_step
+            trace,
+            config,
+            backend=backend,
+            device=device,
+            clock="modelled",
+            check=check,
+            on_step=on_step,
+            is_over=is_over,
         )
     except EngineFault as fault:
         return fault
@@ -53,11 +62,29 @@ def compare_with(
     check: bool = False,
     on_progress: OnProgress | None = None,
 ) -> Comparison:
-    """The simulated side beside what `execute` gave, and whether the two agree."""
-    simulated = simulate(trace, pool_of(measured, config), check=check, on_progress=on_progress)
+    """The simulated side beside what `execute` gave, and whether the two agree as far as that went."""
+    config = pool_of(measured, config)
+    if isinstance(measured, MeasuredRun) and measured.is_stopped:
+        until = After(measured.num_steps)
+        simulated = simulate(trace, config, check=check, on_step=until.count, is_over=until)
+    else:
+        simulated = simulate(trace, config, check=check, on_progress=on_progress)
     if isinstance(measured, EngineFault):
         return Comparison(simulated, None, disagreement(simulated, measured))
     return Comparison(simulated, measured, agreement(simulated, measured))
+
+
+class After:
+    """Says that a run is over after so many steps."""
+
+    def __init__(self, num_steps: int) -> None:
+        self._left = num_steps
+
+    def count(self, row: Row, num_ended: int) -> None:
+        self._left -= 1
+
+    def __call__(self) -> bool:
+        return self._left <= 0
 
 
 def pool_of(measured: MeasuredRun | EngineFault, config: Config) -> Config:

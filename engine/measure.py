@@ -33,7 +33,7 @@ from sim.config import Config
 from sim.errors import InputError, unknown_name
 from sim.request import Request
 from sim.series import Row, Series
-from sim.serve import OnStep, serve
+from sim.serve import IsOver, OnStep, serve
 from sim.timing import make_timing
 from sim.trace.trace import Trace
 
@@ -54,6 +54,7 @@ def measure(
     native: bool = False,
     check: bool = False,
     on_step: OnStep | None = None,
+    is_over: IsOver | None = None,
 ) -> MeasuredRun:
     """Serves `trace` with real tensors and reads ledger and block tables from memory at every step.
 
@@ -64,6 +65,7 @@ def measure(
 
     Under clock "measured" a step takes what it really took. Under "modelled" the timing model drives the
     schedule, so that admissions fall as in a simulation; the measured seconds stand beside it.
+    `is_over` is asked after each step whether to end the run where it is.
     Raises InputError for what cannot be executed or does not fit memory, EngineFault when a step fails.
     """
     if clock not in CLOCKS:
@@ -89,11 +91,12 @@ def measure(
             model,
             pool,
             backend=backend,
-            drafts=make_drafts(trace, config, model, pool, backend),
+            drafts=make_drafts(trace, config, model, pool, backend, is_over),
             timing=timing,
             graphs=recorded,
             check=check,
             on_step=both(on_step, watch),
+            is_over=is_over,
         )
         memory["end"] = memory_now(where)
         if watch:
@@ -125,12 +128,22 @@ def plain(config: Config) -> Config:
 
 
 def make_drafts(
-    trace: Trace, config: Config, model: LlamaModel, pool: Pool, backend: str
+    trace: Trace,
+    config: Config,
+    model: LlamaModel,
+    pool: Pool,
+    backend: str,
+    is_over: IsOver | None,
 ) -> OracleDrafts | None:
-    """What proposes drafts, if there are to be any: an oracle, which decodes the trace plainly first."""
+    """What proposes drafts, if there are to be any: an oracle, which decodes the trace plainly first.
+
+    Raises KeyboardInterrupt when that `is_over` before its end: nothing has been measured yet.
+    """
     if not config.speculate:
         return None
-    run = execute(trace, plain(config), model, pool, backend=backend)
+    run = execute(trace, plain(config), model, pool, backend=backend, is_over=is_over)
+    if run.is_stopped:
+        raise KeyboardInterrupt
     return OracleDrafts(config, run.tokens)
 
 
@@ -146,8 +159,12 @@ def execute(
     graphs: DecodeGraphs | None = None,
     check: bool = False,
     on_step: OnStep | None = None,
+    is_over: IsOver | None = None,
 ) -> MeasuredRun:
-    """Serves `trace` over a pool that is empty before and after; `timing` None means the measured clock."""
+    """Serves `trace` over a pool that is empty before; after too, unless it was over early.
+
+    `timing` None means the measured clock.
+    """
     log = MeasuredLog()
     dropping = make_dropping(config, model.device)
     reading = Reading(backend, config.window, config.sinks or 0, dropping.tensor if dropping else None)
@@ -186,6 +203,7 @@ def execute(
             clock=clock,
             check=check,
             on_step=on_measured_step,
+            is_over=is_over,
         )
         executor.settle()
     except (AssertionError, IndexError, RuntimeError, ValueError) as error:

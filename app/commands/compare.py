@@ -1,5 +1,6 @@
 """`pagelab compare`: the same trace simulated and really executed, and whether the two agree."""
 
+from contextlib import AbstractContextManager
 from typing import Any
 
 import click
@@ -7,6 +8,7 @@ import click
 from app.commands.measure import engine_options
 from app.comparison import DEFAULTS, Comparison, compare_with, execute
 from app.help import SectionedCommand
+from app.interrupt import listening
 from app.options import config_options, make_configs, output_options, preset_option, take_trace, trace_options
 from app.output import Output, each_step, progress
 from app.recording import AnyRun
@@ -17,6 +19,7 @@ from sim import InputError
 from sim.alloc import ALLOCATORS
 from sim.choices import TIMINGS
 from sim.errors import unknown_name
+from sim.serve import OnProgress
 
 DEFAULT_ALLOCATORS = ("max", "pow2", "oracle", "paged")
 
@@ -48,6 +51,8 @@ def compare(
     With --timing FILE the trace is executed once more, with the clock in charge, and the simulation's
     throughput and latencies are held against that run's.
 
+    Ctrl-C ends a run after its present step; what both sides did until then is compared and reported.
+
     With --with vllm, vLLM serves the trace too, on the same weights and slots, beside allocator paged: its
     occupancy is read from its own block pool. PAGELAB_VLLM_PYTHON names the Python that has it.
     """
@@ -62,36 +67,33 @@ def compare(
         raise InputError("--with vllm: it is held against --allocator paged; add that")
     comparisons: list[Comparison] = []
     forecasts: list[dict[str, Any]] = []
-    for config in configs:
-        with progress(
-            f"measure {config.allocator}", trace.num_requests, shown=output.shows_progress
-        ) as on_progress:
-            measured = execute(
-                trace,
-                config,
-                backend=backend,
-                device=device,
-                check=check,
-                on_step=each_step(on_progress),
-            )
-        with progress(
-            f"simulate {config.allocator}", trace.num_requests, shown=output.shows_progress
-        ) as on_progress:
-            comparison = compare_with(measured, trace, config, check=check, on_progress=on_progress)
-        comparisons.append(comparison)
-        if comparison.measured and config.timing not in TIMINGS:
-            with progress(
-                f"time {config.allocator}", trace.num_requests, shown=output.shows_progress
-            ) as on_progress:
-                free = measure(trace, config, backend=backend, device=device, on_step=each_step(on_progress))
-            forecasts.append(forecast(comparison.simulated, comparison.measured, free))
+    with listening() as interrupt:
+        engine: dict[str, Any] = {"backend": backend, "device": device, "is_over": interrupt}
+        for config in configs:
+
+            def shown(what: str, name: str = config.allocator) -> AbstractContextManager[OnProgress | None]:
+                return progress(f"{what} {name}", trace.num_requests, shown=output.shows_progress)
+
+            with shown("measure") as on_progress:
+                measured = execute(trace, config, check=check, on_step=each_step(on_progress), **engine)
+            with shown("simulate") as on_progress:
+                comparison = compare_with(measured, trace, config, check=check, on_progress=on_progress)
+            comparisons.append(comparison)
+            if comparison.measured and config.timing not in TIMINGS and not interrupt.came:
+                with shown("time") as on_progress:
+                    free = measure(trace, config, on_step=each_step(on_progress), **engine)
+                if not free.is_stopped:
+                    forecasts.append(forecast(comparison.simulated, comparison.measured, free))
+            if interrupt.came:
+                break
     runs: list[AnyRun] = [run for comparison in comparisons for run in comparison.runs]
     verdicts = [comparison.verdict for comparison in comparisons]
     peers = [
         serve_with_vllm(trace, each.measured.config, each.measured).report()
         for each in comparisons
-        if peer and each.measured and each.measured.config.allocator == "paged"
+        if peer and not interrupt.came and each.measured and each.measured.config.allocator == "paged"
     ]
     output.write(runs, verdicts, forecasts, peers)
+    interrupt.end("the report says what was done, and compares both sides")
     agree = all(row["first_difference"] is None for row in verdicts)
     return 0 if agree else 1

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from app.help import SectionedCommand
+from app.interrupt import listening
 from app.options import config_options, make_configs, output_options, preset_option, take_trace, trace_options
 from app.output import Output, each_step, progress
 from engine.measure import MeasuredRun
@@ -59,18 +60,21 @@ def measure(
     check: bool,
     **options: Any,
 ) -> None:
-    """Execute TRACE with real tensors; model, dtype and hardware default to tiny, fp32 and laptop."""
+    """Execute TRACE with real tensors; model, dtype and hardware default to tiny, fp32 and laptop.
+
+    Ctrl-C ends the run after its present step, and what it did until then is reported as a run is.
+    """
     output = Output.take(options)
     trace = take_trace(options)
     names = allocators or ("paged",)
     configs = make_configs([NATIVE.get(name, name) for name in names], options, **ENGINE_DEFAULTS)
     measured: list[MeasuredRun] = []
-    for name, config in zip(names, configs, strict=True):
-        if name in NATIVE:
-            config = native_config(config, options)
-        with progress(f"measure {name}", trace.num_requests, shown=output.shows_progress) as on_progress:
-            measured.append(
-                measure_trace(
+    with listening() as interrupt:
+        for name, config in zip(names, configs, strict=True):
+            if name in NATIVE:
+                config = native_config(config, options)
+            with progress(f"measure {name}", trace.num_requests, shown=output.shows_progress) as on_progress:
+                run = measure_trace(
                     trace,
                     config,
                     backend=backend,
@@ -80,13 +84,17 @@ def measure(
                     native=name in NATIVE,
                     check=check,
                     on_step=each_step(on_progress),
+                    is_over=interrupt,
                 )
-            )
+            measured.append(run)
+            if interrupt.came:
+                break
     output.write([*measured])
     if not output.as_json and not output.quiet:
         for run in measured:
             if native := run.meta["memory"].get("native"):
                 echo_native_memory(native)
+    interrupt.end("the report says what was done")
 
 
 def native_config(config: Config, given: dict[str, Any]) -> Config:

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -13,6 +14,8 @@ import pytest
 from app import streaming
 from app.cli import run as pagelab
 from sim import Trace
+from sim.series import Row
+from sim.serve import OnStep
 from tests.waiting import wait_for
 
 ROOT = Path(__file__).parents[2]
@@ -59,6 +62,42 @@ def test_a_run_with_events_leaves_them_whole(tmp_path):
     lines = events.read_bytes().splitlines()
     assert json.loads(lines[-1])["kind"] in ("step", "finish", "free")
     assert sum(b'"kind":"step"' in line for line in lines) == document["runs"][0]["steps"]
+
+
+def ctrl_c_in_step(step: int) -> Callable[..., OnStep]:
+    """In place of what shows progress: somebody presses Ctrl-C while that step is shown."""
+
+    def listener(row: Row, num_ended: int) -> None:
+        if row.step == step:
+            signal.raise_signal(signal.SIGINT)
+
+    return lambda on_progress: listener
+
+
+EXECUTED = ("demo", "--pool-tokens", "4096", "--max-len", "512", "--allocator", "max", "--allocator", "paged")
+
+
+def test_a_measured_run_stops_where_it_is(capsys, monkeypatch):
+    monkeypatch.setattr("app.commands.measure.each_step", ctrl_c_in_step(70))
+    assert pagelab(["measure", *EXECUTED, "--clock", "modelled", "--timing", "unit", "--json"]) == 130
+    printed = capsys.readouterr()
+    assert printed.err.endswith("pagelab: interrupted: the report says what was done up to there\n")
+    document = json.loads(printed.out)
+    check_partial(document)
+    assert document["runs"][0]["steps"] == 70
+
+
+def test_what_was_executed_before_a_ctrl_c_is_compared(capsys, monkeypatch):
+    monkeypatch.setattr("app.commands.compare.each_step", ctrl_c_in_step(70))
+    assert pagelab(["compare", *EXECUTED, "--json"]) == 130
+    document = json.loads(capsys.readouterr().out)
+    simulated, measured = document["runs"]
+    for run in (simulated, measured):
+        check_partial({"runs": [run]})
+        assert run["steps"] == 70
+    assert simulated["ledger"] == measured["ledger"]
+    (verdict,) = document["agreement"]
+    assert (verdict["steps_compared"], verdict["first_difference"]) == (70, None)
 
 
 def test_a_streamed_file_gives_the_report_of_the_whole_but_for_its_lists(tmp_path, capsys, monkeypatch):
