@@ -20,6 +20,15 @@ from sim.state import State
 from sim.tables import SlotRange
 
 HEAD = ("kind", "step", "time", "request", "why")
+# What changed, by the form of its value. Other names are nobody's business here.
+COUNTS = (
+    "accepted", "batch", "destination", "drafts", "emitted", "hit", "max_tokens", "parent", "place", "prompt",
+    "reserved", "running", "sequence", "source", "stored", "swapped", "tokens", "waiting", "width",
+)  # fmt: skip
+LISTS = (
+    "blocks", "cached", "destination_blocks", "destination_slots", "host_blocks", "places", "positions",
+    "shared", "slots", "source_blocks", "source_slots",
+)  # fmt: skip
 SOURCES = ("simulated", "measured")
 QUIET = (Kind.ARRIVE, Kind.PREFILL, Kind.DECODE, Kind.STEP)  # they change no table
 BROKEN = (KeyError, ValueError, TypeError, IndexError, AttributeError, AssertionError)
@@ -82,7 +91,27 @@ def _event(where: str, line: bytes) -> Event:
         raise InputError(f"{where}: step must be an integer, time a number of seconds, why a text")
     if not isinstance(request, str) and (request is not None or kind != Kind.STEP):
         raise InputError(f"{where}: request {request!r}: must be the id of one")
+    for name, value in row.items():
+        if not _is_right(name, value):
+            raise InputError(
+                f"{where}: {name} of {kind}: {str(value)[:40]!r} is not what `--events` writes there"
+            )
     return Event(Kind(kind), step, float(time), request, row, why)
+
+
+def _is_right(name: str, value: Any) -> bool:
+    """Whether a value has the form that its name wants."""
+    if name in COUNTS:
+        return type(value) is int
+    if name in LISTS:
+        return isinstance(value, list) and all(type(one) is int for one in cast("list[Any]", value))
+    if name == "ledger":
+        return isinstance(value, dict) and all(
+            type(one) is int for one in cast("dict[str, Any]", value).values()
+        )
+    if name == "duration":
+        return type(value) in (int, float)
+    return name != "mode" or isinstance(value, str)
 
 
 class _Fold:

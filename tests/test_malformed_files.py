@@ -14,8 +14,13 @@ from engine.checkpoint.safetensors_folder import SafetensorsFolder
 from engine.checkpoint.text import text_side
 from sim import InputError, Trace
 from sim.model_files import folder_spec
-from tests.malformed import count_refused, judge, limits, mutants
-from tests.malformed_seeds import CONFIG, TARGETS, Target, settings_seeds, tokenizer_seeds
+from tests.malformed.checkpoints import CHECKPOINTS, CONFIG, settings_seeds, tokenizer_seeds
+from tests.malformed.judging import Target, count_refused, judge, limits
+from tests.malformed.mutations import mutants
+from tests.malformed.own_files import OWN_FILES
+from tests.malformed.traces import TRACES
+
+TARGETS = {**TRACES, **CHECKPOINTS, **OWN_FILES}
 
 
 def test_more_than_ten_thousand_are_refused_in_all():

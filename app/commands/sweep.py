@@ -130,8 +130,10 @@ def read_plan(path: str) -> dict[str, Any]:
         parts = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}; --plan names a TOML file") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:  # also what is no UTF-8, and integers of thousands of digits
         raise InputError(f"{path}: is not TOML: {error}") from None
+    except RecursionError:
+        raise InputError(f"{path}: is nested too deeply") from None
     for name, part in parts.items():
         if name not in PARTS:
             raise InputError(f"{path}: unknown part {name!r}: write dials under [fixed], [grid] or [[list]]")

@@ -1,6 +1,7 @@
 """What a sweep is to run: dials by name, as a grid and as a list."""
 
 import hashlib
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import product
@@ -51,7 +52,7 @@ class Plan:
         useful = [_without_useless(one, merged) for one in merged]
         unique = {repr(sorted(one.items())): one for one in map(_with_whole_paths, useful)}
         paths = {str(one[name]) for one in unique.values() for name in FILES if name in one}
-        digests = {path: _digest(path) for path in sorted(paths) if Path(path).is_file()}
+        digests = {path: _digest(path) for path in sorted(paths) if os.path.isfile(path)}
         return cls(tuple(unique.values()), digests)
 
     @property
@@ -106,7 +107,7 @@ def _with_whole_paths(one: Configuration) -> Configuration:
     whole = {
         name: str(Path(value).resolve())
         for name, value in named.items()
-        if value not in BUILTINS and Path(value).exists()
+        if value not in BUILTINS and os.path.exists(value)  # Path's own raises for a name that is too long
     }
     return {**one, **whole}
 

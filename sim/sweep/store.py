@@ -160,7 +160,7 @@ def open_store(folder: Path, plan: Plan) -> Generator[Store]:
             raise InputError(
                 f"{path}: {error}; make room or choose another --out, then start again"
             ) from error
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError, orjson.JSONDecodeError) as error:
             raise InputError(
                 f"{path}: is damaged ({error}); move it away and start again, or put a copy back"
             ) from error

@@ -16,7 +16,8 @@ from app.kv_events import read_stream, run_of
 from app.kv_events.stream import FIELDS
 from app.payload import replay_payload
 from sim import InputError
-from tests.malformed import BINARY, JSON, count_refused, judge, mutants
+from tests.malformed.judging import count_refused, judge
+from tests.malformed.mutations import BINARY, JSON, mutants
 
 DATA = Path(__file__).parent / "data"
 STREAM = DATA / "vllm_kv_events.msgpack"

@@ -13,7 +13,8 @@ import click
 import pytest
 
 from app.cli import COMMANDS, cli, run
-from tests.malformed import LONGEST_LINE, NASTY_CELLS, TooSlow, alarm
+from tests.malformed.judging import LONGEST_LINE, TooSlow, alarm
+from tests.malformed.mutations import NASTY_CELLS
 
 COUNT = 1200  # command lines
 BAD_VALUES = (
