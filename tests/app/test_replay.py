@@ -164,7 +164,7 @@ BROKEN: dict[str, tuple[Change, str]] = {
     "time that runs back": (at("step", lambda row: row.update(time=-1)), "line 9: step must be an integer"),
     "events out of order": (lambda rows: rows.append(rows[7]), r"line \d+: 1.0 s, step 1 comes after"),
     "a field that is missing": (at("alloc", lambda row: row.pop("blocks")), "line 3: alloc of r0 does not"),
-    "a field of the wrong type": (at("arrive", lambda row: row.update(prompt="9")), "line 1: prompt '9' of arr"),
+    "a field of the wrong type": (at("arrive", lambda row: row.update(prompt="9")), "prompt of arrive: '9'"),
     "a prompt of nothing": (at("arrive", lambda row: row.update(prompt=0)), "line 1: prompt and max"),
     "a head that is missing": (at("alloc", lambda row: row.pop("why")), "line 3: no event: why missing"),
     "dropped tokens": (
