@@ -16,7 +16,7 @@ from typing import Any
 MODULES = (
     "state.js", "layout.js", "dom.js", "words.js", "colors.js", "paint.js", "timeline.js", "strip.js",
     "stage.js", "details.js", "side.js", "timebar.js", "playhead.js", "focus.js", "quiz.js", "export.js",
-    "controls.js", "player.js",
+    "controls.js", "screen.js", "player.js",
 )  # fmt: skip
 _HERE = Path(__file__).parent
 _IMPORT = re.compile(r"^import\s*\{[^}]*\}\s*from\s*\"\./[\w.]+\";\n", re.MULTILINE)

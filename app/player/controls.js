@@ -34,7 +34,7 @@ export class Controls {
     this.speeds.addEventListener("change", () => (head.speed = Number(this.speeds.value)));
     this.loop = button(LOOP_WORDS[0], "L", icon(ICONS.loop), () => head.loopHere());
     this.predict = make("button", { type: "button", class: "word", title: "Guess before you see (P)", onclick: () => player.quiz.toggle() }, "Predict");
-    this.present = make("button", { type: "button", class: "word", title: "Large type, nothing else (F)", onclick: () => player.present() }, "Present");
+    this.present = make("button", { type: "button", class: "word", title: "Large type, nothing else (F)", onclick: () => player.screen.present() }, "Present");
     this.clock = make("output", { class: "clock" });
     this.keys = this.buildKeys();
     this.element = make("div", { class: "controls", role: "toolbar", "aria-label": "Playback" },
@@ -68,7 +68,7 @@ export class Controls {
         item("Save the events (JSON Lines)", () => save(`${name}.jsonl`, "application/x-ndjson", linesOf(replay))),
         item("Save for Perfetto (JSON)", () => save(`${name}.trace.json`, "application/json", chromeTraceOf(replay))),
         player.page ? item("Save as a page (HTML)", () => save(`${name}.html`, "text/html", pageOf(replay, player.page))) : null,
-        item("Dark and light", () => player.changeTheme()),
+        item("Dark and light", () => player.screen.changeTheme()),
         item("Keys", () => this.keys.showModal())));
     return this.menu;
   }
@@ -97,7 +97,7 @@ export class Controls {
     say(this.clock, text);
   }
 
-  tell({ head: { isPlaying, speed, loop }, quiz, isPresenting }) {
+  tell({ head: { isPlaying, speed, loop }, quiz, screen: { isPresenting } }) {
     const name = isPlaying ? "Pause" : "Play";
     this.play.replaceChildren(icon(isPlaying ? ICONS.pause : ICONS.play));
     this.play.setAttribute("aria-label", name);
@@ -138,8 +138,8 @@ export class Controls {
       "]": () => head.changeSpeed(1),
       l: () => head.loopHere(),
       p: () => player.quiz.questions.length && player.quiz.toggle(),
-      f: () => player.present(),
-      d: () => player.changeTheme(),
+      f: () => player.screen.present(),
+      d: () => player.screen.changeTheme(),
       "/": () => this.openFinder(),
       "?": () => this.keys.showModal(),
     }[event.key];
@@ -151,7 +151,7 @@ export class Controls {
     else if (this.menu.open) this.menu.open = false;
     else if (player.focus.pinned !== null) player.focus.pin(player.focus.pinned);
     else if (player.quiz.isOn) player.quiz.leave();
-    else if (player.isPresenting) player.present();
+    else if (player.screen.isPresenting) player.screen.present();
     player.root.focus({ preventScroll: true });
   }
 }

@@ -85,13 +85,13 @@ export function pageOf(replay, page) {
 
 // The memory of all sides at this moment as one picture, with the verdict above.
 export function pictureOf(player) {
-  const { style, replay, panels, width } = player;
+  const { replay, panels, screen: { style, width, isWide } } = player;
   const ratio = style.pixelRatio;
   const stages = panels.map(({ stage }) => stage);
   const [gap, top] = [24, 96];
   const stageHeight = Math.max(...stages.map(({ links }) => links.height / ratio));
   const canvas = make("canvas");
-  const columns = player.isWide ? 2 : 1;
+  const columns = isWide ? 2 : 1;
   canvas.width = (width + 2 * gap) * ratio;
   canvas.height = (top + Math.ceil(stages.length / columns) * (stageHeight + 56) + gap) * ratio;
   const ctx = canvas.getContext("2d");

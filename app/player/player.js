@@ -4,13 +4,14 @@
 //   options   moment, pin: where to begin (a moment's number, a request's id); onStep({moment, pin}): hears
 //             where people come to rest; link(): the address of what is shown; page: see export.js
 
-import { fillRules, LOOKS, makeStyle } from "./colors.js";
+import { LOOKS } from "./colors.js";
 import { Controls } from "./controls.js";
 import { make, say } from "./dom.js";
 import { Focus } from "./focus.js";
-import { layoutPool, momentAt } from "./layout.js";
+import { momentAt } from "./layout.js";
 import { Playhead } from "./playhead.js";
 import { Quiz } from "./quiz.js";
+import { Screen } from "./screen.js";
 import { Side, swatch } from "./side.js";
 import { Timebar } from "./timebar.js";
 import { CLASS_WORDS, count, headline, leadWords, legendWords, seconds } from "./words.js";
@@ -18,9 +19,6 @@ import { CLASS_WORDS, count, headline, leadWords, legendWords, seconds } from ".
 const LETTERS = ["A", "B"];
 const TELL_MS = 200; // while playing, words change this seldom
 const REPORT_MS = 250;
-const POOL_HEIGHT = 288;
-const WIDE = 760; // two columns from this width on
-const COLUMN_GAP = 28;
 
 export function mount(element, replay, options = {}) {
   const player = new Player(element, options);
@@ -30,12 +28,9 @@ export function mount(element, replay, options = {}) {
 
 class Player {
   constructor(element, { onStep = () => {}, link = null, page } = {}) {
-    Object.assign(this, { onStep, link, page, width: 0, isPresenting: false });
+    Object.assign(this, { onStep, link, page });
     this.root = make("div", { class: "pagelab", tabindex: 0, role: "group", "aria-label": "Replay of KV-cache memory" });
     this.root.addEventListener("keydown", (event) => this.onKey(event));
-    this.root.addEventListener("transitionend", (event) => {
-      if (event.target === this.root && event.propertyName === "background-color") this.resize();
-    });
     this.head = new Playhead(this);
     this.focus = new Focus(this.root, {
       onHover: () => this.paintLinks(),
@@ -47,12 +42,8 @@ class Player {
       onCells: (element, cells) =>
         this.panels.find(({ details }) => details.element.contains(element))?.mark(cells),
     });
-    this.fills = make("style");
     element.append(this.root);
-    this.observer = new ResizeObserver(() => {
-      if (Math.abs(this.root.clientWidth - this.width) >= 1) this.resize();
-    });
-    this.observer.observe(this.root);
+    this.screen = new Screen(this.root, () => this.resize());
   }
 
   // Shows another replay. The first opens at `moment` or where it says; a later one of the same trace keeps
@@ -85,7 +76,7 @@ class Player {
   stop() {
     this.head.pause();
     clearTimeout(this.reporting);
-    this.observer.disconnect();
+    this.screen.stop();
     this.root.remove();
   }
 
@@ -174,26 +165,6 @@ class Player {
     else if (this.focus.pinned !== request) this.focus.pin(request);
   }
 
-  // Fills the screen, in the top layer so that nothing of the host is over it; or leaves it.
-  present() {
-    this.isPresenting = !this.isPresenting;
-    this.root.classList.toggle("is-presenting", this.isPresenting);
-    if (this.isPresenting) {
-      this.root.setAttribute("popover", "manual");
-      this.root.showPopover();
-    } else {
-      this.root.removeAttribute("popover");
-    }
-    this.root.focus({ preventScroll: true });
-    this.controls.tell(this);
-    this.resize();
-  }
-
-  changeTheme() {
-    this.root.dataset.scheme = this.root.dataset.theme === "dark" ? "light" : "dark";
-    this.resize();
-  }
-
   announce(text) {
     say(this.headline, text);
   }
@@ -222,32 +193,20 @@ class Player {
     this.controls.tell(this);
   }
 
-  // Measures, chooses the theme and paints everything anew.
+  // Measures and paints everything anew.
   resize() {
-    if (!this.replay) return;
-    this.width = this.root.clientWidth;
-    if (!this.width) return;
-    const seen = () => (isDark(getComputedStyle(this.root).backgroundColor) ? "dark" : "light");
-    this.root.dataset.theme = this.root.dataset.scheme ?? seen();
-    this.style = makeStyle(this.root);
-    say(this.fills, fillRules(this.style));
-    this.root.append(this.fills);
+    const inner = this.replay ? this.screen.measure() : 0;
+    if (!inner) return;
     const { sides } = this.replay;
-    const inner = this.width - 2 * parseFloat(getComputedStyle(this.root).paddingLeft);
-    this.isWide = inner >= WIDE;
-    this.root.classList.toggle("is-wide", this.isWide);
-    const layout = layoutPool({
-      numSlots: Math.max(...sides.map((log) => log.pool)),
-      cellSlots: sides.reduce((unit, log) => leastCommonMultiple(unit, log.cell_slots), 0),
-      width: Math.floor(this.isWide ? (inner - COLUMN_GAP) / 2 : inner),
-      maxHeight: this.isPresenting ? Math.max(POOL_HEIGHT, window.innerHeight * 0.42) : POOL_HEIGHT,
-    });
-    for (const panel of this.panels) panel.resize(layout, this.style);
-    this.bar.resize(inner, this.style);
+    const { style } = this.screen;
+    const layout = this.screen.layout(sides, inner);
+    for (const panel of this.panels) panel.resize(layout, style);
+    this.bar.resize(inner, style);
+    this.controls.tell(this);
     this.legend.replaceChildren(...Object.keys(CLASS_WORDS)
       .filter((name) => name === "free" || sides.some((log) => log.columns[name]))
       .flatMap((name) => [
-        make("dt", {}, swatch(this.style, name), ` ${CLASS_WORDS[name][0]}`), make("dd", {}, CLASS_WORDS[name][1]),
+        make("dt", {}, swatch(style, name), ` ${CLASS_WORDS[name][0]}`), make("dd", {}, CLASS_WORDS[name][1]),
       ]));
     this.render();
   }
@@ -258,7 +217,7 @@ class Player {
 
   // Paints the moment. `now` is given while playing: words then follow less often.
   render(now = null) {
-    if (!this.width) return;
+    if (!this.screen.width) return;
     const { frames } = this.replay.clock;
     const { moment, last } = this.head;
     this.panels.forEach((panel, side) => panel.show(frames[side][moment]));
@@ -273,15 +232,4 @@ class Player {
     const told = this.panels.map(({ log }) => this.numTold(log));
     say(this.headline, headline(this.replay, moment, this.labels, this.letters, told));
   }
-}
-
-function leastCommonMultiple(a, b) {
-  if (!a || !b) return a || b;
-  const divisor = (x, y) => (y ? divisor(y, x % y) : x);
-  return (a * b) / divisor(a, b);
-}
-
-function isDark(color) {
-  const [r, g, b] = color.match(/[\d.]+/g).map(Number);
-  return 0.299 * r + 0.587 * g + 0.114 * b < 128;
 }
