@@ -177,7 +177,7 @@ checks.slot_of(slot_of)
 def grow(table: list[int], stored: int, num_tokens: int, block_size: int, free: list[int]) -> bool:
     """Makes room for `num_tokens` more tokens. False, with nothing changed, if `free` is too short."""
     ### BEGIN SOLUTION
-    needed = -(-(stored + num_tokens) // block_size) - len(table)
+    needed = -(-(stored + num_tokens) // block_size) - len(table)  # -(-a // b) rounds up
     if needed > len(free):
         return False
     for _ in range(needed):
