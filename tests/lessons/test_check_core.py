@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from lessons.browser.cells import run_cell
 from lessons.checks import Wrong, cache, contiguous, core, holes, paging
 
 
@@ -79,6 +80,13 @@ def test_an_error_in_the_answer_says_in_which_case_it_happened():
     assert caught.value.__notes__ == [
         "This happened in best_fit(free=[(0, 4), (6, 6), (16, 3), (24, 1), (28, 1), (35, 5)], length=8)"
     ]
+
+
+def test_the_page_in_the_browser_says_so_too():
+    code = "from lessons.checks import paging\npaging.slot_of(lambda table, position, size: table[99])"
+    (told,) = run_cell(code, "cell 1", {})
+    assert told["name"] == "IndexError"
+    assert told["text"].splitlines()[1] == "This happened in <lambda>(table=[2, 4], position=1, size=1)"
 
 
 def test_a_list_of_arrays_is_as_good_as_a_tuple():
