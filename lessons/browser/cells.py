@@ -91,7 +91,7 @@ def _shown(value: Any) -> Output:
 
 def _told(error: BaseException) -> Output:
     """What went wrong and where; the library's own lines are left out."""
-    text, trace = str(error), []
+    text, trace = "\n".join([str(error), *getattr(error, "__notes__", [])]), []
     if isinstance(error, SyntaxError):
         text = error.msg
         trace = [f"{error.filename}, line {error.lineno}: {(error.text or '').strip()}"]

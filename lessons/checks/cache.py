@@ -14,6 +14,7 @@ from sim.models import MODELS
 
 Array = NDArray[np.float64]
 Step = tuple[Array, Array, Array]  # output [D], keys and values [tokens, D]
+STEP_PARTS = ("output", "keys", "values")
 
 
 def rows_of_loop(prompt: int, output: int, has_cache: bool) -> int:
@@ -68,7 +69,7 @@ def bytes_per_token(answer: Callable[[int, int, int, int], int]) -> None:
 
 def decode_step(answer: Callable[[Array, Array, Array, Array, Array], Step]) -> None:
     """Checks `answer(query, key, value, keys, values) -> (output, keys, values)`, one head, one new token."""
-    check(answer, attend_all, _decode_cases(), same=_is_close, picture=_draw_step)
+    check(answer, attend_all, _decode_cases(), same=_is_close, parts=STEP_PARTS, picture=_draw_step)
 
 
 def _decode_cases(seed: int = 3, count: int = 20) -> Iterator[tuple[Array, ...]]:
@@ -81,13 +82,12 @@ def _decode_cases(seed: int = 3, count: int = 20) -> Iterator[tuple[Array, ...]]
 
 
 def _is_close(one: Any, other: Step) -> bool:
-    if not isinstance(one, tuple) or len(one) != len(other):
+    if not isinstance(one, tuple | list) or len(one) != len(other):
         return False
     return all(np.shape(a) == b.shape and np.allclose(a, b) for a, b in zip(one, other, strict=True))
 
 
 def _draw_step(*case: Any) -> Any:
-    names = ("output", "keys", "values")
-    got = case[-2] if isinstance(case[-2], tuple) else (case[-2],)
-    yours = {f"yours: {name}": array for name, array in zip(names, got, strict=False)}
-    return arrays(yours | {f"right: {name}": array for name, array in zip(names, case[-1], strict=True)})
+    got = case[-2] if isinstance(case[-2], tuple | list) else (case[-2],)
+    yours = {f"yours: {name}": array for name, array in zip(STEP_PARTS, got, strict=False)}
+    return arrays(yours | {f"right: {name}": array for name, array in zip(STEP_PARTS, case[-1], strict=True)})

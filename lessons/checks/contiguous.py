@@ -7,15 +7,15 @@ from lessons.checks.core import check
 from lessons.pictures import strip
 
 
-def split(prompt: int, emitted: int, output: int, reserved: int) -> tuple[int, int, int]:
+def split(prompt: int, emitted: int, output: int, held: int) -> tuple[int, int, int]:
     """Slots live, reserved and internal of one request that has emitted `emitted` of `output` tokens."""
     live = prompt + emitted - 1
     final = prompt + output - 1
-    return live, final - live, reserved - final
+    return live, final - live, held - final
 
 
 def cases(seed: int = 0, count: int = 50) -> Iterator[tuple[int, int, int, int]]:
-    """Prompt, emitted, output and reserved, at random."""
+    """Prompt, emitted, output and slots held, at random."""
     random = Random(seed)
     for _ in range(count):
         prompt, output = random.randint(1, 20), random.randint(1, 20)
@@ -23,5 +23,11 @@ def cases(seed: int = 0, count: int = 50) -> Iterator[tuple[int, int, int, int]]
 
 
 def waste_of_one(answer: Callable[[int, int, int, int], tuple[int, int, int]]) -> None:
-    """Checks `answer(prompt, emitted, output, reserved) -> (live, reserved, internal)`."""
-    check(answer, split, cases(), picture=lambda *case: strip({"yours": case[-2], "right": case[-1]}))
+    """Checks `answer(prompt, emitted, output, held) -> (live, reserved, internal)`."""
+    check(
+        answer,
+        split,
+        cases(),
+        parts=("live", "reserved", "internal"),
+        picture=lambda *case: strip({"yours": case[-2], "right": case[-1]}),
+    )

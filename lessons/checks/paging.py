@@ -67,16 +67,17 @@ def grow(answer: Grow) -> None:
         def on_copies(table: Table, stored: int, num_tokens: int, block_size: int, free: Table) -> Any:
             table, free = table[:], free[:]
             fits = function(table, stored, num_tokens, block_size, free)
-            return fits, {"table": table, "free": free}
+            return fits, table, free
 
         return on_copies
 
     def draw(table: Table, stored: int, num_tokens: int, size: int, free: Table, got: Any, right: Any) -> Any:
-        sides = {"before": table, "yours": got[1]["table"], "right": right[1]["table"]}
+        sides = {"before": table, "yours": got[1], "right": right[1]}
         versions = {name: ({"a": blocks}, {"a": stored}) for name, blocks in sides.items()}
         return pools(versions, NUM_BLOCKS, size)
 
-    check(after(answer), after(grow_one_by_one), _growths(), picture=draw)
+    parts = ("what it returns", "table", "free")
+    check(after(answer), after(grow_one_by_one), _growths(), parts=parts, picture=draw)
 
 
 def release(answer: Release) -> None:
@@ -87,15 +88,17 @@ def release(answer: Release) -> None:
         def on_copies(table: Table, free: Table) -> Any:
             table, free = table[:], free[:]
             function(table, free)
-            return {"table": table, "free": free}
+            return table, free
 
         return on_copies
 
     def draw(table: Table, free: Table, got: Any, right: Any) -> Any:
-        return pools({"yours": (got, {}), "right": (right, {})}, NUM_BLOCKS, 1)
+        sides = {"yours": got, "right": right}
+        named = {side: ({"table": table, "free": free}, {}) for side, (table, free) in sides.items()}
+        return pools(named, NUM_BLOCKS, 1)
 
     cases = ((table, free) for table, *_, free in _growths())
-    check(after(answer), after(release_one_by_one), cases, picture=draw)
+    check(after(answer), after(release_one_by_one), cases, parts=("table", "free"), picture=draw)
 
 
 def whole_server(grow: Grow, release: Release) -> None:
@@ -103,10 +106,10 @@ def whole_server(grow: Grow, release: Release) -> None:
     yours: dict[int, list[dict[str, Table]]] = {}
     runs = {seed: simulated(seed) for seed in range(10)}
 
-    def your_server(seed: int, step: int) -> dict[str, Table] | None:
-        if seed not in yours:
-            yours[seed] = serve(random_trace(seed), grow, release, runs[seed].num_steps)
-        return yours[seed][step - 1] if step <= len(yours[seed]) else None
+    def your_server(trace: int, step: int) -> dict[str, Table] | None:
+        if trace not in yours:
+            yours[trace] = serve(random_trace(trace), grow, release, runs[trace].num_steps)
+        return yours[trace][step - 1] if step <= len(yours[trace]) else None
 
     def library(seed: int, step: int) -> Any:
         return runs[seed].at(step).block_tables

@@ -54,9 +54,9 @@ to_token = random.normal(size=(WIDTH, VOCAB))
 
 def attend(query, keys, values):
     """Causal attention: the last query sees all keys, the one before it all but the last, and so on."""
-    scores = query @ keys.T / WIDTH**0.5  # [new, all]
-    new, all = scores.shape
-    scores[np.arange(all) > np.arange(all - new, all)[:, None]] = -np.inf
+    scores = query @ keys.T / WIDTH**0.5  # [new, total]
+    new, total = scores.shape
+    scores[np.arange(total) > np.arange(total - new, total)[:, None]] = -np.inf
     shares = np.exp(scores - scores.max(axis=1, keepdims=True))
     return shares / shares.sum(axis=1, keepdims=True) @ values
 
@@ -74,7 +74,7 @@ def forward(tokens, cache, count):
         query, key, value = (hidden @ matrix for matrix in weights[layer])
         keys, values = np.vstack([cache[layer][0], key]), np.vstack([cache[layer][1], value])
         cache[layer] = keys, values
-        hidden = hidden + 4 * attend(query, keys, values)
+        hidden = hidden + 4 * attend(query, keys, values)  # 4: attention outweighs the token
         count["rows"] += len(key)
         count["multiplications"] += 3 * len(key) * WIDTH**2 + 2 * len(query) * len(keys) * WIDTH
     return int((hidden[-1] @ to_token).argmax())
@@ -125,12 +125,14 @@ pictures_cache.work_and_memory(
 )
 
 # %% [markdown]
-# The right picture is the price. Room for the keys and values of one token in all layers is called a **slot**.
-# Its size follows from the model's shape alone:
+# The right picture is the price. Room for the keys and values of one token in all layers is called a
+# **slot**, and the memory that a server sets aside for slots is its **pool**. A slot's size follows from the
+# model's shape alone:
 #
 # $$\text{bytes per token} = 2 \times \text{layers} \times \text{KV heads} \times \text{head size} \times \text{bytes per number}$$
 #
-# The 2 is for keys *and* values. People forget it, and then plan with half of what they need.
+# The 2 is for keys *and* values. People forget it, and then plan with half of what they need. A number takes
+# 2 bytes in fp16. KV heads are the heads that have keys and values of their own.
 
 # %%
 names = ("opt-13b", "llama-2-7b", "llama-3-8b", "llama-2-70b", "qwen2.5-0.5b")
@@ -142,11 +144,13 @@ pictures_cache.sizes(sizes)
 # (grouped-query attention), and the formula counts KV heads. LLaMA-3-8B has as many layers as LLaMA-2-7B and a
 # quarter of its KV heads: a token takes a quarter of the bytes.
 #
-# <details><summary>Check: OPT-13B's weights take about 26 GB in fp16. An A100 has 40 GB. If 12 GiB of them are left
-# for the cache, how many tokens fit? How many requests of 2,048 tokens?</summary>
+# <details><summary>Check: OPT-13B's weights take about 26 GB in fp16. An A100 has 40 GB. If 12 GiB of them
+# are left for the cache (a GiB is 2^30 bytes), how many tokens fit? How many requests of 2,048
+# tokens?</summary>
 #
-# 15,728 tokens, and so 7 requests. The next cell computes it. This is the pool of the paper's experiments, and
-# of `pagelab simulate` when you do not say another.
+# 15,728 tokens, and so 7 requests. The next cell computes it. This is the pool of the experiments in the
+# PagedAttention paper (Kwon et al., SOSP 2023), which brought paging to LLM servers. "The paper" in this
+# course is that one.
 # </details>
 
 # %%
@@ -156,6 +160,9 @@ assert sizes["llama-2-7b"] == 4 * sizes["llama-3-8b"]
 assert sizes["llama-2-70b"] < sizes["llama-2-7b"]
 assert f"{MODELS['llama-2-70b'].num_parameters / MODELS['llama-2-7b'].num_parameters:.0f}" == "10"
 assert MODELS["llama-2-70b"].num_heads == 64 and MODELS["llama-2-70b"].num_kv_heads == 8
+llama = MODELS["llama-3-8b"]
+scales = 4 * 2 * llama.num_layers * llama.num_kv_heads
+assert llama.kv_bytes_per_token("fp8") == sizes["llama-3-8b"] // 2 + scales  # stretch 2
 slots = parse_bytes("12GiB") // MODELS["opt-13b"].kv_bytes_per_token("fp16")
 assert f"{MODELS['opt-13b'].weights_bytes('fp16') / 1e9:.0f}" == "26"
 assert (f"{slots:,}", slots // 2048) == ("15,728", 7)
@@ -200,8 +207,8 @@ def kv_bytes_per_token(layers: int, kv_heads: int, head_dim: int, element_bytes:
 checks.bytes_per_token(kv_bytes_per_token)
 
 # %% [markdown]
-# **Third**, the decode step of one head: append the new token's row, then attend. One query needs no causal mask.
-# The first request of a server starts with an empty cache, so `keys` may have no rows.
+# **Third**, the decode step of one head: append the new token's row, then attend. One query needs no causal
+# mask. Each request has a cache of its own; for the first token of its text `keys` and `values` have no rows.
 
 
 # %% tags=["stub"]
@@ -225,9 +232,10 @@ checks.decode_step(decode)
 #
 # 1. Your `decode` copies the whole cache to append one row. How many rows does it copy in 24 steps? Lesson 2 shows
 #    how servers avoid it: they reserve the room beforehand. What must they know for that?
-# 2. `pagelab calc --model llama-3-8b --memory 24GiB --json` gives the slots that fit beside the weights. Try
-#    `--kv-dtype fp8`. How many bytes has a token then, and why a
-#    little more than half?
+# 2. In a terminal, `pagelab calc --model llama-3-8b --memory 24GiB --json` gives the slots that fit beside
+#    the weights. Try `--kv-dtype fp8`, with 1 byte a number. Why does a token take a little more than half
+#    then? One number of 4 bytes says how the keys of one KV head are scaled, and another the values. Does it
+#    add up?
 # 3. A decode step reads every row of the cache once. At 2,048 tokens of OPT-13B, how many bytes is that? Which is
 #    the longer: reading them at 1.5 TB/s, or reading the weights?
 #

@@ -21,19 +21,20 @@ print(f"{used} of {reserved} slots used: {100 * (1 - used / reserved):.1f} % was
 # %% [markdown]
 # ## Predict
 #
-# A request has a prompt of 7 tokens and will answer with 5. The server reserved 20 slots. It has just emitted
-# its second token. Write down, before you go on:
+# A request has a prompt of 7 tokens and will answer with 5. It holds a range of 20 slots. The server has just
+# emitted the second token of the answer. Write down, before you go on, how many of the 20 slots
 #
-# 1. How many slots hold keys and values (**live**)?
-# 2. How many are empty now and will be filled (**reserved**)?
-# 3. How many will never be filled (**internal** fragmentation)?
+# 1. hold keys and values (**live**),
+# 2. are empty now and will be filled (**reserved**),
+# 3. will never be filled (**internal** fragmentation).
 #
 # Mind the last token: the server emits it and is done. Nobody reads its keys and values, so it is never stored.
 
 # %% [markdown]
 # ## Run
 #
-# Here is that request in the simulator, step by step. A step lasts one second (`timing="unit"`).
+# Here is that request in the simulator, step by step. Nobody may use more than `max_len` tokens, so the
+# server takes that many slots for it. A step lasts one second (`timing="unit"`); `placement` is for lesson 3.
 
 # %%
 one = Trace("one", (Request(id="a", arrival_s=0.0, prompt=7, output=5, max_tokens=5),))
@@ -56,7 +57,9 @@ assert (second["live"], second["reserved"], second["internal"]) == (8, 3, 9)
 # %% [markdown]
 # ## Look
 #
-# Now with company. Three ways to choose the length of the range, all of them from the paper's section 6.1:
+# Now with company. A **trace** is a list of requests: when each arrives, and how long its prompt and its
+# answer are. `demo` has 60. Three ways to choose the length of a range, all of them from the paper's section
+# 6.1:
 #
 # | name | reserves | knows |
 # |---|---|---|
@@ -76,7 +79,12 @@ runs = [
 pictures.ledgers(runs)
 
 # %% [markdown]
-# And the memory itself, in the middle of the `pow2` run: full colour is written, pale is held and empty, white is free.
+# Each bar is the whole pool, on average over the time in which any request runs. Leave out what is free: of
+# the rest, the part that is not live is the **waste**, `1 - live / (pool - free)`. Nothing is cached before
+# lesson 9.
+#
+# And the memory itself, after step 60 of the `pow2` run: full colour is written, pale is held and empty,
+# white is free.
 
 # %%
 pictures.memory_map(runs[1], 60, width=128)
@@ -86,31 +94,34 @@ pictures.memory_map(runs[1], 60, width=128)
 #
 # - **internal**: held and never filled; the oracle has none.
 # - **reserved**: will be filled, later. Somebody else could use it until then. Even the oracle holds it.
-# - **rounding** and **external**: the allocator's own doing. They are lesson 3.
+# - **rounding** and **external**: they come of where a range is put, not of its length. They are lesson 3.
 
 # %%
 waste = {run.config.allocator: run.report()["waste_percent"] for run in runs}
 print({name: f"{percent:.1f} %" for name, percent in waste.items()})
 assert waste["max"] > waste["pow2"] > waste["oracle"] > 50
+assert f"{runs[2].ledger['rounding'] / 4096:.2f}" == "0.25"
 assert all(run.report()["requests"]["finished"] == 60 for run in runs)
 
 # %% [markdown]
-# Even with perfect knowledge more than half of what is held holds nothing that anybody reads.
+# Even the oracle, which knows the future, wastes more than half. A quarter of the pool is lost to rounding
+# alone, which lesson 3 can avoid; what is reserved stays.
 
 # %% [markdown]
 # ## Build
 #
-# Write the ledger of one request. It has `prompt` tokens, has `emitted` some of its `output` tokens (at least
-# one), and holds a range of `reserved` slots. Return how many are live, reserved and internal.
+# Write the ledger of one request. Its prompt has `prompt` tokens, its whole answer `output`. So far it has
+# `emitted` of these (at least one). It holds a range of `held` slots. Return how many of them are live,
+# reserved and internal.
 
 
 # %% tags=["stub"]
-def ledger_of_one(prompt: int, emitted: int, output: int, reserved: int) -> tuple[int, int, int]:
-    """Slots (live, reserved, internal) of one request. They sum to `reserved`."""
+def ledger_of_one(prompt: int, emitted: int, output: int, held: int) -> tuple[int, int, int]:
+    """Slots (live, reserved, internal) of one request. They sum to `held`."""
     ### BEGIN SOLUTION
     live = prompt + emitted - 1  # the last token emitted is not stored yet
     final = prompt + output - 1  # the very last one never will be
-    return live, final - live, reserved - final
+    return live, final - live, held - final
     ### END SOLUTION
 
 
@@ -120,10 +131,11 @@ contiguous.waste_of_one(ledger_of_one)
 # %% [markdown]
 # ## Stretch
 #
-# 1. At which maximum length would the `max` server waste as little as `pow2` does on this trace? Change `max_len`
-#    above; what does the server do with requests that are longer?
-# 2. `pagelab simulate demo --allocator oracle --pool-tokens 4096 --max-len 512 --placement first-fit` leaves
-#    out the rounding. Does the oracle then waste nothing?
+# 1. At which maximum length would the `max` server waste as little as `pow2` does on this trace? In a cell of
+#    your own look at `simulate(trace, Config(allocator="max", pool_tokens=4096, max_len=256)).report()`, at
+#    its `waste_percent` and its `requests`. What became of those that are longer?
+# 2. `Config(allocator="oracle", placement="first-fit", pool_tokens=4096, max_len=512)` leaves out the
+#    rounding. How much does the oracle waste then, and on what?
 #
 # **In the app**: `pagelab app`, then open <http://localhost:8501/?trace=demo&a=pow2&b=oracle&step=60>.
 #

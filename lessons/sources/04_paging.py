@@ -111,18 +111,26 @@ play(*(simulate(trace, Config(allocator=name, **dials)) for name in ("max", "pag
 # Play it, or go on event by event with Shift and the arrow keys. The strip over each memory is what one request sees;
 # the arrows are its block table. Point at a block to follow it. *Predict* stops before an event and asks you.
 #
-# Now the step at which most is held, slot by slot.
+# Now the step at which most slots are live, slot by slot. It is not the step at which 57 run at once: that
+# came earlier, when their texts were shorter.
 
 # %%
-busiest = int(np.argmax(runs[1].series.column("live"))) + 1
+live, batch = (runs[1].series.column(name) for name in ("live", "batch"))
+crowded, busiest = int(np.argmax(batch)) + 1, int(np.argmax(live)) + 1
+tokens_each = live / batch
+for step in (crowded, busiest):
+    print(f"step {step}: {batch[step - 1]} requests, {tokens_each[step - 1]:.0f} tokens each on average")
+assert crowded < busiest and tokens_each[crowded - 1] < tokens_each[busiest - 1]
 pictures_blocks.crowd(runs[1], busiest)
 
 # %%
+assert runs[1].ledger["reserved"] > 10 * runs[1].ledger["internal"]
 pictures.ledgers(runs)
 
 # %% [markdown]
-# What is wasted now is the empty end of each request's last block, 15 slots of 16 at most, whatever the length of the
-# answer. The price is the table: 4 bytes a block.
+# What is wasted now is the empty end of each request's last block, 15 slots of 16 at most, whatever the
+# length of the answer. Nearly all of that is *reserved*: the request will still fill it. The price is the
+# table: 4 bytes a block.
 #
 # <details><summary>Check: how large is that price for OPT-13B with blocks of 16 tokens?</summary>
 #
@@ -169,7 +177,7 @@ checks.slot_of(slot_of)
 def grow(table: list[int], stored: int, num_tokens: int, block_size: int, free: list[int]) -> bool:
     """Makes room for `num_tokens` more tokens. False, with nothing changed, if `free` is too short."""
     ### BEGIN SOLUTION
-    needed = -(-(stored + num_tokens) // block_size) - len(table)
+    needed = -(-(stored + num_tokens) // block_size) - len(table)  # -(-a // b) rounds up
     if needed > len(free):
         return False
     for _ in range(needed):
@@ -199,8 +207,9 @@ def release(table: list[int], free: list[int]) -> None:
 checks.release(release)
 
 # %% [markdown]
-# That is an allocator. The next cell puts your two functions into a small server, sends it ten random traces, and
-# compares every block table at every step with those of the simulator, which has vLLM's rules.
+# That is an allocator. The next cell puts your `grow` and `release` into a small server
+# (`lessons/checks/tiny_server.py`), sends it ten random traces, and compares every block table at every step
+# with the simulator's.
 
 # %% tags=["check"]
 checks.whole_server(grow, release)
@@ -208,6 +217,8 @@ checks.whole_server(grow, release)
 # %% [markdown]
 # Now you can read the real thing. In this project `grow` is in `sim/alloc/paged.py` and the free list in
 # `sim/alloc/blocks.py`. In vLLM look for `KVCacheManager.allocate_slots` and `BlockPool.get_new_blocks`.
+# There the free list is a queue: blocks leave it in front and come back at its end. Any free block is as good
+# as any other, so requests run in the same steps with either.
 
 # %% [markdown]
 # ## Stretch
