@@ -11,12 +11,10 @@ from itertools import pairwise
 from typing import Any
 
 from app.paper.published import FIGURE_2, FIGURE_12, FIGURE_13, FIGURE_18B
-from app.paper.servers import SEED, TARGET_S, loaded, while_waiting
+from app.paper.servers import SEED, TARGET_S, loaded, waiting_at_start, while_waiting
 from sim import Config, InputError, Run, Trace, simulate
 from sim.alloc import ALLOCATORS, BLOCKED
 from sim.config import PAPER_POOL_TOKENS
-from sim.trace import LENGTHS, PAPER_FILTER, generate
-from sim.trace.arrivals import AllAtOnce
 
 PAPER_RATE = {"sharegpt": 2.0, "alpaca": 30.0}  # of Figure 13
 PAPER_POLICIES = ("max", "pow2", "oracle", "paged")
@@ -139,14 +137,7 @@ def trace_of(lengths: str, rate: float | None, num_requests: int) -> Trace:
         return trace.scale_rate(rate / own) if own else trace
     if rate is not None:
         return loaded(lengths, rate, num_requests)
-    return generate(
-        name=lengths,
-        seed=SEED,
-        num_requests=num_requests,
-        keep=PAPER_FILTER,
-        arrivals=AllAtOnce(),
-        lengths=LENGTHS[lengths],
-    )
+    return waiting_at_start(lengths, num_requests)
 
 
 def published(sweep: Sweep, measure: str) -> list[dict[str, Any]]:

@@ -13,8 +13,8 @@ on one of them is the pool.
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
-from sim.batch import Batch
 from sim.errors import InputError
 from sim.hardware import Hardware
 from sim.models import ModelSpec, element_bytes
@@ -66,7 +66,7 @@ class AllReduce:
     ranks: int
     hardware: Hardware
 
-    def seconds(self, batch: Batch) -> float:
-        """Of one step; 0 on a single rank."""
-        data = 2 * self.spec.num_layers * batch.num_tokens * self.spec.hidden * element_bytes("fp16")
+    def seconds(self, num_tokens: Any) -> Any:
+        """Of one step, or of each with an int64 array of tokens; 0 on a single rank."""
+        data = 2 * self.spec.num_layers * num_tokens * self.spec.hidden * element_bytes("fp16")
         return 2 * (self.ranks - 1) / self.ranks * data / self.hardware.peer_bytes_per_s

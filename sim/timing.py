@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from sim.additive_timing import AdditiveTiming
-from sim.batch import Batch
 from sim.clock import MAX_STEP_S, PS_PER_S, step_ps
 from sim.closed_timing import ClosedTiming, TimingModel
 from sim.config import Config
@@ -57,7 +56,8 @@ class RooflineTiming(ClosedTiming):
         seconds_per_block, seconds_per_copy = self._transfers
         return step + seconds_per_block * swapped + seconds_per_copy * copied
 
-    def decode_ps(self, num_sequences: int, context: int, count: int) -> list[int]:
+    def decode_ps(self, num_sequences: int, context: int, count: int, more_s: float = 0.0) -> list[int]:
+        """As of any closed timing; each step takes `more_s` seconds beside."""
         flops_per_token, flops_per_pair, flops_per_s, weights_bytes, kv_bytes, bytes_per_s = self._rates
         flops = flops_per_token * num_sequences
         steps: list[int] = []
@@ -65,7 +65,7 @@ class RooflineTiming(ClosedTiming):
         for read in range(context, context + count * num_sequences, num_sequences):
             computing = (flops + flops_per_pair * read) / flops_per_s
             reading = (weights_bytes + kv_bytes * (read + num_sequences)) / bytes_per_s
-            seconds = computing if computing > reading else reading
+            seconds = (computing if computing > reading else reading) + more_s
             steps.append(round(seconds * PS_PER_S) or 1)
         if seconds > MAX_STEP_S:  # the last is the longest
             step_ps(seconds)  # says what is wrong
@@ -99,15 +99,21 @@ class RooflineTiming(ClosedTiming):
         return self.hardware.link_bytes_per_s if self.link_bytes_per_s is None else self.link_bytes_per_s
 
 
-@dataclass(frozen=True, slots=True)
-class ParallelTiming:
+@dataclass(frozen=True)
+class ParallelTiming(ClosedTiming):
     """Every rank does its share at once (`rank`), then they add up what they have (`all_reduce`)."""
 
     rank: RooflineTiming
     all_reduce: AllReduce
 
-    def seconds(self, batch: Batch) -> float:
-        return self.rank.seconds(batch) + self.all_reduce.seconds(batch)
+    def cost(
+        self, tokens: Any, sequences: Any, context: Any, pairs: Any, swapped: Any = 0, copied: Any = 0
+    ) -> Any:
+        share = self.rank.cost(tokens, sequences, context, pairs, swapped, copied)
+        return share + self.all_reduce.seconds(tokens)
+
+    def decode_ps(self, num_sequences: int, context: int, count: int) -> list[int]:
+        return self.rank.decode_ps(num_sequences, context, count, self.all_reduce.seconds(num_sequences))
 
 
 def make_timing(config: Config) -> TimingModel:

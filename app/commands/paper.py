@@ -55,17 +55,35 @@ def show(points: list[Point]) -> None:
 
 
 def summary(entries: list[dict[str, Any]]) -> str:
-    """A line a figure: how many points, and how far they are off, from the entries of `--json`."""
-    lines = [f"{'figure':<8}{'points':>7}{'median deviation':>18}{'largest':>10}   at"]
+    """How many points, and how far they are off, from the entries of `--json`: a line a figure.
+
+    Two where a figure has ratios beside what they are ratios of: memory decides them, not the device.
+    """
+    lines = [f"{'figure':<12}{'points':>7}{'median deviation':>18}{'largest':>10}   at"]
     for name in dict.fromkeys(entry["figure"] for entry in entries):
         mine = [
             entry for entry in entries if entry["figure"] == name and entry["deviation_percent"] is not None
         ]
-        worst = max(mine, key=lambda entry: abs(entry["deviation_percent"]))
-        middle = median(abs(entry["deviation_percent"]) for entry in mine)
-        largest = f"{worst['deviation_percent']:+.1f} %"
-        lines.append(f"{name:<8}{len(mine):>7}{middle:>16.1f} %{largest:>10}   {worst['point']}")
+        ratios = [entry for entry in mine if is_ratio(entry)]
+        others = [entry for entry in mine if not is_ratio(entry)]
+        if others and ratios:
+            lines += [summary_line(name, others), summary_line(f"{name}, ratios", ratios)]
+        else:
+            lines.append(summary_line(name, mine))
     return "\n".join(lines)
+
+
+def is_ratio(entry: dict[str, Any]) -> bool:
+    """Whether a point says how many times another it is."""
+    return " over " in entry["point"]
+
+
+def summary_line(name: str, entries: list[dict[str, Any]]) -> str:
+    """One line of the summary."""
+    worst = max(entries, key=lambda entry: abs(entry["deviation_percent"]))
+    middle = median(abs(entry["deviation_percent"]) for entry in entries)
+    largest = f"{worst['deviation_percent']:+.1f} %"
+    return f"{name:<12}{len(entries):>7}{middle:>16.1f} %{largest:>10}   {worst['point']}"
 
 
 def printed(point: Point) -> str:

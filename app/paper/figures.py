@@ -24,7 +24,8 @@ FIGURES = {
     "1": PaperFigure(
         "Where the memory of an A100 goes",
         figure_1,
-        "The text says that the KV cache takes close to 30 %, the figure's label more than 30 %.",
+        "The text says that the KV cache takes close to 30 %, the figure's label more than 30 %. A roofline "
+        "cannot say its tokens per second, only what more requests bring.",
     ),
     "2": PaperFigure(
         "Use of KV memory by system",

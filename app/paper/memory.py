@@ -3,12 +3,11 @@
 from collections.abc import Iterator
 
 from app.paper.point import Point
-from app.paper.published import FIGURE_1, FIGURE_2, FIGURE_13, GROUPS, SYSTEMS
-from app.paper.servers import saturated, while_waiting
+from app.paper.published import FIGURE_1, FIGURE_1_THROUGHPUT, FIGURE_2, FIGURE_13, GROUPS, SYSTEMS
+from app.paper.servers import GIB, SEED, saturated, waiting_at_start, while_waiting
+from sim import Config, simulate
 from sim.hardware import get_hardware
 from sim.models import get_model
-
-GIB = 2**30
 
 
 def figure_1() -> Iterator[Point]:
@@ -25,6 +24,29 @@ def figure_1() -> Iterator[Point]:
     )
     for (name, paper), value in zip(FIGURE_1.items(), ours, strict=True):
         yield Point("1", name, "%" if "A100" in name else "GB", paper, value)
+
+    yield from throughputs()
+
+
+def throughputs() -> Iterator[Point]:
+    """What more batched requests bring, over four."""
+    rates = {number: tokens_per_s(number) for number in FIGURE_1_THROUGHPUT}
+    (first, slowest), *others = FIGURE_1_THROUGHPUT.items()
+    for number, paper in others:
+        yield Point(
+            "1",
+            f"throughput of {number} batched requests over {first}'s",
+            "x",
+            paper / slowest,
+            rates[number] / rates[first],
+        )
+
+
+def tokens_per_s(batch: int) -> float:
+    """Tokens a second with at most so many requests at once, ShareGPT lengths."""
+    config = Config(max_seqs=batch, seed=SEED)
+    run = simulate(waiting_at_start("sharegpt", 50 * batch), config, record=False)
+    return run.report()["throughput"]["tokens_per_s"]
 
 
 def figure_2() -> Iterator[Point]:

@@ -11,6 +11,8 @@ FIGURE_1 = {
     "memory of a request, reserved": 1.625,  # GB
     "memory of a request, paged": 0.339,  # GB
 }
+# Tokens per second by number of batched requests: figure 1, on the right.
+FIGURE_1_THROUGHPUT = {4: 146.9, 8: 267.3, 16: 482.6, 24: 659.5, 32: 811.0, 40: 921.9}
 # Token states, reservation, internal fragmentation, external fragmentation and others: % of the pool.
 FIGURE_2 = {
     "max": (20.4, 13.3, 57.3, 8.9),
@@ -23,6 +25,13 @@ GROUPS = ("token states", "reservation", "internal", "external and others")
 FIGURE_12 = {
     "sharegpt": {"max": 0.52, "pow2": 0.77, "oracle": 1.10, "paged": 1.93},
     "alpaca": {"max": 3.85, "pow2": 16.1, "oracle": 21.1, "paged": 28.1},
+}
+# The same for larger models.
+FIGURE_12_LARGER = {
+    ("OPT-66B", "sharegpt"): {"max": 0.20, "pow2": 0.27, "oracle": 0.40, "paged": 0.94},
+    ("OPT-66B", "alpaca"): {"max": 1.25, "pow2": 6.29, "oracle": 10.5, "paged": 18.7},
+    ("OPT-175B", "sharegpt"): {"max": 0.92, "pow2": 1.28, "oracle": 1.62, "paged": 2.38},
+    ("OPT-175B", "alpaca"): {"max": 5.11, "pow2": 17.1, "oracle": 19.2, "paged": 20.2},
 }
 # Mean number of batched requests, at 2 and 30 requests/s.
 FIGURE_13 = {

@@ -6,8 +6,8 @@ from functools import cache, partial
 from typing import Any
 
 from app.paper.point import Point
-from app.paper.published import FIGURE_12, FIGURE_16, FIGURE_17, SYSTEMS
-from app.paper.servers import SEED, SPAN_S, highest_rate, loaded
+from app.paper.published import FIGURE_12, FIGURE_12_LARGER, FIGURE_16, FIGURE_17, SYSTEMS
+from app.paper.servers import LARGER, SEED, SPAN_S, highest_rate, loaded
 from sim import Config, Trace, simulate
 from sim.trace import LENGTHS, generate
 from sim.trace.arrivals import AllAtOnce, Poisson
@@ -24,22 +24,30 @@ def basic(lengths: str, rate: float) -> Trace:
 
 
 @cache
-def rate_of(lengths: str, allocator: str) -> float:
-    """Requests a second."""
-    return highest_rate(partial(basic, lengths), 0.25, allocator=allocator)
+def rate_of(lengths: str, allocator: str, model: str | None = None) -> float:
+    """Requests a second; of OPT-13B, or of a `LARGER` model."""
+    dials = LARGER[model] if model else {}
+    return highest_rate(partial(basic, lengths), 0.25, allocator=allocator, **dials)
 
 
 def figure_12() -> Iterator[Point]:
     """Rates at 0.5 s a token, and what they are of Orca (Oracle)'s: the part that memory decides."""
-    for lengths, rates in FIGURE_12.items():
-        for allocator, paper in rates.items():
-            yield Point(
-                "12", f"{lengths}, {SYSTEMS[allocator]}", "requests/s", paper, rate_of(lengths, allocator)
-            )
-        for allocator in ("max", "pow2", "paged"):
-            paper = rates[allocator] / rates["oracle"]
-            ours = rate_of(lengths, allocator) / rate_of(lengths, "oracle")
-            yield Point("12", f"{lengths}, {SYSTEMS[allocator]} over Oracle", "x", paper, ours)
+    for lengths, paper in FIGURE_12.items():
+        yield from panel(lengths, paper)
+    for (model, lengths), paper in FIGURE_12_LARGER.items():
+        yield from panel(lengths, paper, model)
+
+
+def panel(lengths: str, paper: dict[str, float], model: str | None = None) -> Iterator[Point]:
+    """One plot of figure 12."""
+    rates = {allocator: rate_of(lengths, allocator, model) for allocator in paper}
+    where = f"{model}, {lengths}" if model else lengths
+    for allocator, ours in rates.items():
+        yield Point("12", f"{where}, {SYSTEMS[allocator]}", "requests/s", paper[allocator], ours)
+    for allocator in ("max", "pow2", "paged"):
+        ratio = paper[allocator] / paper["oracle"]
+        ours = rates[allocator] / rates["oracle"]
+        yield Point("12", f"{where}, {SYSTEMS[allocator]} over Oracle", "x", ratio, ours)
 
 
 @cache

@@ -1,4 +1,7 @@
-"""The paper's server, and the loads that its figures put on it: OPT-13B on an A100-40GB, 15,728 slots."""
+"""The paper's servers, and the loads that its figures put on them: OPT-13B on an A100-40GB, 15,728 slots,
+
+which is also what a `Config` says by itself, and two larger models on several devices.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -7,6 +10,7 @@ from typing import Any
 
 from sim import Config, Run, Trace, simulate
 from sim.ledger import CLASSES
+from sim.models import get_model
 from sim.trace import LENGTHS, PAPER_FILTER, generate
 from sim.trace.arrivals import AllAtOnce, Poisson
 
@@ -15,19 +19,37 @@ TARGET_S = 0.5  # normalized latency, seconds a token, at which the paper compar
 NUM_SATURATED = {"sharegpt": 1_500, "alpaca": 6_000}
 SPAN_S = {"sharegpt": 900, "alpaca": 300}  # of a trace whose rate is searched; the paper's last an hour
 PRECISION = 0.02
+GIB = 2**30
 
 
-@cache
-def saturated(lengths: str, allocator: str) -> Run:
-    """Every request is there from the start; a step lasts a second."""
-    trace = generate(
+def larger(model: str, hardware: str, devices: int, cache_gb: int) -> dict[str, Any]:
+    """The dials of a server in table 1, whose pool is what it prints as memory for the KV cache."""
+    slots = cache_gb * GIB // get_model(model).kv_bytes_per_token("fp16") // 16 * 16
+    return {"model": model, "hardware": hardware, "tensor_parallel": devices, "pool_tokens": slots}
+
+
+LARGER = {
+    "OPT-66B": larger("opt-66b", "a100-40gb", 4, 21),
+    "OPT-175B": larger("opt-175b", "a100-80gb", 8, 264),
+}
+
+
+def waiting_at_start(lengths: str, num_requests: int) -> Trace:
+    """Every request is there from the start."""
+    return generate(
         name=lengths,
         seed=SEED,
-        num_requests=NUM_SATURATED[lengths],
+        num_requests=num_requests,
         keep=PAPER_FILTER,
         arrivals=AllAtOnce(),
         lengths=LENGTHS[lengths],
     )
+
+
+@cache
+def saturated(lengths: str, allocator: str) -> Run:
+    """All that memory holds, at any time; a step lasts a second."""
+    trace = waiting_at_start(lengths, NUM_SATURATED[lengths])
     return simulate(trace, Config(allocator=allocator, timing="unit", seed=SEED), record=False)
 
 

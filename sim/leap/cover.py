@@ -29,6 +29,7 @@ COVERED: dict[str, tuple[str, ...] | None] = {  # None: any value
     "link": None,
     "victim": ("youngest",),
     "prefix_cache": ("off",),
+    "tensor_parallel": None,
     "timing": None,
     "seed": None,
 }

@@ -11,7 +11,9 @@ from app.cli import cli, run
 from app.commands.paper import summary
 from app.paper import FIGURES, Point
 from app.paper.draw import draw
+from app.paper.servers import LARGER
 from app.paper.sharing import saving
+from sim import Config
 
 ROOT = Path(__file__).parents[2]
 RESULTS = json.loads((ROOT / "bench/results/paper.json").read_text(encoding="utf-8"))["figures"]
@@ -41,6 +43,13 @@ def test_orca_max_runs_seven_and_the_baselines_are_within_five_percent(reproduce
     for system in ("Pow2", "Oracle"):
         assert abs(reproduced["13", f"sharegpt, Orca ({system})"]["deviation_percent"]) < 5
     assert reproduced["2", "vLLM, token states"]["ours"] > 95
+
+
+@pytest.mark.parametrize(("model", "slots"), [("OPT-66B", 9_700), ("OPT-175B", 60_100)])
+def test_larger_servers_have_the_slots_of_table_1(model: str, slots: int):
+    config = Config(**LARGER[model])
+    assert config.num_slots == pytest.approx(slots, rel=0.016)  # the paper rounds memory and slots
+    assert config.rank_spec.num_heads * config.tensor_parallel == config.spec.num_heads
 
 
 def test_more_samples_save_more_and_beams_save_most():

@@ -56,6 +56,8 @@ def random_case(random: Random, costs: str) -> tuple[Trace, Config]:
     if dials["step_rule"] == "mixed" and random.random() < (0.1 if "preempt" in dials else 0.5):
         dials["chunked_prefill"] = True
         dials["max_batch_tokens"] = random.choice((1, 2, 4, 7, longest, 2 * longest))
+    if dials["timing"] == "roofline":
+        dials["tensor_parallel"] = random.choice((1, 1, 2, 4))
     return requests(*rows), Config(**dials)
 
 
@@ -282,7 +284,7 @@ def test_several_sequences_of_a_request_are_stepped():
 def test_every_dial_is_known_or_stands_at_its_default():
     """A new dial must be thought about here; until then its default leaps and anything else is stepped."""
     at_default_only = {
-        "large_block_size", "growth", "size_classes", "page_size", "compaction", "table", "tensor_parallel",
+        "large_block_size", "growth", "size_classes", "page_size", "compaction", "table",
         "window", "sinks", "keep_recent", "keep_heavy", "speculate", "accept", "eviction",
     }  # fmt: skip
     assert {dial.name for dial in fields(Config)} == {*COVERED, *at_default_only}

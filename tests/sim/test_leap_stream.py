@@ -156,7 +156,7 @@ def test_requests_out_of_order_are_refused():
 
 @pytest.mark.parametrize(
     ("dials", "why"),
-    [({"prefix_cache": "hash"}, "prefix cache hash"), ({"tensor_parallel": 2}, "tensor parallel 2")],
+    [({"prefix_cache": "hash"}, "prefix cache hash"), ({"window": 64}, "window 64")],
 )
 def test_what_cannot_leap_cannot_be_streamed(dials, why):
     with pytest.raises(InputError, match=why):

@@ -3,7 +3,6 @@
 import pytest
 
 from sim import Config, InputError, simulate
-from sim.batch import Batch
 from sim.hardware import HARDWARE
 from sim.models import MODELS
 from sim.parallel import AllReduce, kv_copies, shard
@@ -60,16 +59,15 @@ def test_ranks_among_which_heads_cannot_be_dealt_out_are_refused():
 def test_an_all_reduce_takes_what_a_ring_takes():
     # 2 sums x 32 layers x 100 tokens x 4096 x 2 B = 52,428,800 B; a ring of 4 sends 1.5 times that
     model, hardware = MODELS["llama-3-8b"], HARDWARE["h100"]
-    batch = Batch(1, 0.0, num_tokens=100)
-    assert AllReduce(model, 4, hardware).seconds(batch) == pytest.approx(1.5 * 52_428_800 / 450e9, rel=1e-12)
-    assert AllReduce(model, 1, hardware).seconds(batch) == 0.0
+    assert AllReduce(model, 4, hardware).seconds(100) == pytest.approx(1.5 * 52_428_800 / 450e9, rel=1e-12)
+    assert AllReduce(model, 1, hardware).seconds(100) == 0.0
 
 
 def test_two_ranks_halve_a_step_but_for_what_they_tell_each_other():
     trace = requests((1000, 1))
     one = simulate(trace, Config(model="llama-3-8b", hardware="h100"))
     two = simulate(trace, Config(model="llama-3-8b", hardware="h100", tensor_parallel=2))
-    told = AllReduce(MODELS["llama-3-8b"], 2, HARDWARE["h100"]).seconds(Batch(1, 0.0, num_tokens=1000))
+    told = AllReduce(MODELS["llama-3-8b"], 2, HARDWARE["h100"]).seconds(1000)
     assert two.time_s == pytest.approx(one.time_s / 2 + told, rel=1e-6)
 
 
