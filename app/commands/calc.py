@@ -9,7 +9,7 @@ from sim.models import QUANTIZED_DTYPES, SCALE_BYTES, ModelSpec, element_bytes, 
 from sim.parallel import kv_copies
 
 
-@click.command(short_help="bytes, blocks and slots of a model's KV cache")
+@click.command()
 @config_options(only=("model", "kv_dtype", "block_size", "memory", "tensor_parallel"))
 @click.option("--json", "as_json", is_flag=True, help="one JSON document on standard output, nothing else")
 def calc(as_json: bool, **options: str | int | None) -> None:

@@ -25,7 +25,7 @@ from sim.report import describe_trace
 USUAL_TRIES = 10  # rates that a bisection looks at, for the estimate
 
 
-@click.command(cls=SectionedCommand, short_help="the highest rate that meets a latency target")
+@click.command(cls=SectionedCommand)
 @trace_options
 @click.option(
     "--target", "targets", multiple=True, required=True, help="such as ttft-p95=0.5; all must be met"

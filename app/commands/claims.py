@@ -17,7 +17,7 @@ STYLES = {
 }
 
 
-@click.command(short_help="check what two documents state about paging")
+@click.command()
 @click.argument("ids", nargs=-1, metavar="[CLAIM]...")
 @click.option("--verdict", type=click.Choice([str(v) for v in Verdict]), help="only claims with this verdict")
 @click.option("--json", "as_json", is_flag=True, help="one JSON document on standard output, nothing else")

@@ -11,7 +11,7 @@ from app.classroom import HEADER, Result, collect
 from app.files import write_text
 
 
-@click.group("class", short_help="gather the results of a class")
+@click.group("class")
 def classroom() -> None:
     """Gather what students ran on their own machines; no accounts, no network."""
 

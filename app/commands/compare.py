@@ -24,7 +24,7 @@ from sim.serve import OnProgress
 DEFAULT_ALLOCATORS = ("max", "pow2", "oracle", "paged")
 
 
-@click.command(cls=SectionedCommand, short_help="simulate and execute a trace, and compare the two")
+@click.command(cls=SectionedCommand)
 @trace_options
 @preset_option
 @click.option(

@@ -52,7 +52,7 @@ def decoding_options(command: Any) -> Any:
     return command
 
 
-@click.command("generate", short_help="let a real model answer prompts")
+@click.command("generate")
 @click.argument("prompts", nargs=-1, metavar="[PROMPT]...")
 @click.option(
     "--prompts", "file", type=click.Path(), help="a file with a prompt on each line; - is standard input"

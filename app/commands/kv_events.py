@@ -14,7 +14,7 @@ from sim import Run
 from sim.files import refuse_place
 
 
-@click.command("kv-events", short_help="show what a vLLM server cached, from its KV-cache events")
+@click.command("kv-events")
 @click.argument("stream", type=click.Path(path_type=Path))
 @click.option("--blocks", type=int, help="blocks of the server's pool; if not given, the most ever cached")
 @click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="write the player as one page")

@@ -18,7 +18,7 @@ TITLE = re.compile(r"^# # (?P<number>\d+)\. (?P<title>.+)$", re.MULTILINE)
 MINUTES = re.compile(r"\*Time\*: (?P<minutes>\d+) minutes")
 
 
-@click.command(short_help="list the lessons, or open one in Jupyter")
+@click.command()
 @click.option("--open", "number", type=int, help="open the student's notebook of this lesson in Jupyter Lab")
 @click.option("--teacher", is_flag=True, help="with --open: the teacher's version, with solutions")
 @click.option(

@@ -32,7 +32,7 @@ def engine_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-@click.command(cls=SectionedCommand, short_help="execute a trace with real tensors and measure its memory")
+@click.command(cls=SectionedCommand)
 @trace_options
 @preset_option
 @click.option(

@@ -14,7 +14,7 @@ from sim.models import MODELS, ModelSpec, get_model
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="one JSON document, nothing else")
 
 
-@click.group(short_help="fetch a real model, or list the known ones")
+@click.group()
 def model() -> None:
     """Fetch a real model, list what is known by name, or look into a model's files."""
 

@@ -13,7 +13,7 @@ from app.paper import FIGURES, Point, reproduce
 from sim.files import new_file, refuse_place
 
 
-@click.command(short_help="reproduce figures of the PagedAttention paper")
+@click.command()
 @click.argument("figures", nargs=-1, metavar="[FIGURE]...")
 @click.option("--json", "as_json", is_flag=True, help="one JSON document on standard output, nothing else")
 @click.option("--out", type=click.Path(file_okay=False), help="folder for one picture a figure")

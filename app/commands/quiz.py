@@ -12,7 +12,7 @@ from app.quiz import BLOCK, COUNT, NUM_BLOCKS, sheet
 from sim import InputError
 
 
-@click.command(short_help="print questions about a run, for a class")
+@click.command()
 @click.option("--seed", type=int, default=0, show_default=True, help="which sheet: a seed for each student")
 @click.option("--count", type=int, default=COUNT, show_default=True, help="number of questions")
 @click.option("--answers", is_flag=True, help="print the answers and why")

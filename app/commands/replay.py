@@ -10,7 +10,7 @@ from app.player import standalone_html
 from app.stored import read_runs
 
 
-@click.command(short_help="a recorded run as one offline page")
+@click.command()
 @click.argument("runs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RUN [RUN]")
 @click.option("--html", required=True, type=click.Path(path_type=Path), help="the page to write")
 @click.option("--side", "sides", multiple=True, help="which run of a folder, such as paged; at most two")

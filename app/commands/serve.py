@@ -1,19 +1,20 @@
 """`pagelab app`: serves the visualizer on this machine."""
 
 import socket
-import subprocess
-import sys
+from importlib import import_module
 from pathlib import Path
+from threading import Thread
+from time import sleep
 
 import click
 
-from app.own_trace import MAX_UPLOAD_MB
 from sim import InputError
 
 PAGE = Path(__file__).parents[1] / "visualizer.py"
+START_PAGE = "app.playground"
 
 
-@click.command(short_help="serve the visualizer in the browser")
+@click.command()
 @click.option("--port", type=click.IntRange(1, 65535), default=8501, show_default=True, help="TCP port")
 @click.option(
     "--host",
@@ -30,14 +31,29 @@ def app(port: int, host: str) -> None:
         raise InputError(
             f"port {port} on {host}: {error.strerror}; choose another with --port or --host"
         ) from error
-    command = [sys.executable, "-m", "streamlit", "run", str(PAGE)]
+    click.echo(f"PageLab on http://{host}:{port}")
+
+    from streamlit.web import cli as streamlit  # takes a while: a port that is taken is told at once
+
+    from app.own_trace import MAX_UPLOAD_MB
+
     settings = {
         "server.port": port,
         "server.address": host,
         "server.headless": "true",
-        "browser.gatherUsageStats": "false",
+        "server.fileWatcherType": "none",  # nobody edits these pages while they are served
         "server.maxUploadSize": MAX_UPLOAD_MB,
+        "browser.gatherUsageStats": "false",
     }
-    click.echo(f"PageLab on http://{host}:{port}")
     flags = [part for name, value in settings.items() for part in (f"--{name}", str(value))]
-    raise SystemExit(subprocess.run([*command, *flags], cwd=PAGE.parents[1], check=False).returncode)
+    Thread(target=get_ready, daemon=True).start()
+    streamlit.main(["run", str(PAGE), *flags], prog_name="streamlit")
+
+
+def get_ready() -> None:
+    """Imports the start page while the browser is still on its way."""
+    from streamlit import runtime
+
+    while not runtime.exists():
+        sleep(0.01)
+    import_module(START_PAGE)

@@ -27,7 +27,7 @@ from sim.events import EventLog
 from sim.fleet import Fleet, simulate_fleet
 
 
-@click.command(cls=SectionedCommand, short_help="simulate a trace under one or more allocators")
+@click.command(cls=SectionedCommand)
 @trace_options
 @preset_option
 @click.option(

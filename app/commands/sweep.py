@@ -27,7 +27,7 @@ MAX_SHOWN = 50  # rows; more are for a program to read
 PARTS = ("fixed", "grid", "list")
 
 
-@click.command(cls=SectionedCommand, short_help="simulate many configurations, one durable row each")
+@click.command(cls=SectionedCommand)
 @click.argument("traces", metavar="[TRACE]...", nargs=-1)
 @config_options(of=TraceChoice, skip=("trace",), repeatable=True)
 @config_options(repeatable=True)

@@ -13,7 +13,7 @@ from sim.prompts import PromptBlocks
 from sim.trace import list_builtins
 
 
-@click.group(short_help="list, inspect and convert request traces")
+@click.group()
 def trace() -> None:
     """Work with request traces."""
 

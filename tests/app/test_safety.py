@@ -81,10 +81,11 @@ class Started(Exception):
 def started(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> list[str]:
     from app.cli import run as pagelab
 
-    def run(command: list[str], **_: object) -> None:
+    def main(command: list[str], **_: object) -> None:
         raise Started(*command)
 
-    monkeypatch.setattr(serve.subprocess, "run", run)
+    monkeypatch.setattr("streamlit.web.cli.main", main)
+    monkeypatch.setattr(serve, "get_ready", lambda: None)
     with pytest.raises(Started) as caught:
         pagelab(["app", "--port", "18765", *arguments])
     return list(caught.value.args)
