@@ -74,7 +74,7 @@ def speak(options: argparse.Namespace, device: Any, ranks: Ranks) -> int:
         temperature=options.temperature,
         seed=options.seed,
     )
-    model, pool = make_model(config, device, ranks), make_pool(config, device)
+    model, pool = make_model(config, device, ranks), make_pool(config, device, is_marked=False)
     graphs = make_graphs(options.graphs, model, "auto")
     warm_up(config, model, pool)
     ends = text.end_ids if text else frozenset[int]()

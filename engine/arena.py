@@ -35,13 +35,14 @@ class ContiguousArena:
         dtype: torch.dtype,
         device: torch.device,
         fills_rounding: bool = False,
+        is_marked: bool = True,
     ) -> None:
         """`fills_rounding`: a sequence goes on into what its placement rounded up (`grow`, `slab`)."""
         shape = (spec.num_layers, 2, num_slots, spec.num_kv_heads, spec.head_dim)
         self.num_slots = num_slots
         self.dtype = dtype
         self.device = device
-        self._parts = new_slots(shape, dtype, device)
+        self._parts = new_slots(shape, dtype, device, is_marked=is_marked)
         self.storage = self._parts[0]
         self._layers = layers_of(self._parts, layer_dim=0)
         self.ranges = torch.full((max_rows, 3), EMPTY, dtype=torch.int64, device=device)

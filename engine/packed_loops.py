@@ -22,14 +22,18 @@ from engine.attention.cpu_jit import compiled
 LANES, VECTORS, TILE_ROWS = 8, 3, 4  # 12 sums, 3 loads and 1 factor: the 16 registers of AVX2
 WIDTH = LANES * VECTORS
 DEPTH = 192  # inputs at a time: their part of a panel, 18 KB, stays in the first-level cache
+LINE = 16  # numbers in a line of the cache
 BLOCK = 128  # rows at a time: their part of x, 96 KB, stays in the second-level cache
 
 FLOAT, INDEX = ir.FloatType(), ir.IntType(64)
 VECTOR = ir.VectorType(FLOAT, LANES)
 
 
-def _tile(num_rows: int) -> Any:
-    """Adds x[row : row + num_rows, start : stop] @ panel[start : stop] to out[row :, column :]."""
+def _tile(num_rows: int, *, asks: bool = False) -> Any:
+    """Adds x[row : row + num_rows, start : stop] @ panel[start : stop] to out[row :, column :].
+
+    With `asks`, memory is asked meanwhile for the part of a panel that comes DEPTH inputs later.
+    """
 
     @intrinsic
     def tile(
@@ -54,6 +58,8 @@ def _tile(num_rows: int) -> Any:
                 builder.store(builder.load(target, align=4), one)
             with cgutils.for_range_slice(builder, start, stop, INDEX(1), INDEX) as (k, _):
                 place = builder.gep(weights, [builder.mul(k, INDEX(WIDTH))])
+                if asks:
+                    ask_for(builder, builder.gep(place, [INDEX(DEPTH * WIDTH)]))
                 loaded = [builder.load(vector_at(builder, place, v), align=4) for v in range(VECTORS)]
                 for r, line in enumerate(factors):
                     factor = spread(builder, builder.load(builder.gep(line, [k])))
@@ -73,6 +79,16 @@ def _tile(num_rows: int) -> Any:
 def vector_at(builder: Any, pointer: Any, number: int) -> Any:
     """A pointer to the `number`th vector from there."""
     return builder.bitcast(builder.gep(pointer, [INDEX(number * LANES)]), VECTOR.as_pointer())
+
+
+def ask_for(builder: Any, pointer: Any) -> None:
+    """Asks for the WIDTH numbers from there on, into the second-level cache."""
+    byte_pointer, int32 = ir.IntType(8).as_pointer(), ir.IntType(32)
+    kind = ir.FunctionType(ir.VoidType(), [byte_pointer, int32, int32, int32])
+    call = builder.module.declare_intrinsic("llvm.prefetch", [byte_pointer], kind)
+    for number in range(0, WIDTH, LINE):
+        address = builder.bitcast(builder.gep(pointer, [INDEX(number)]), byte_pointer)
+        builder.call(call, [address, int32(0), int32(2), int32(1)])  # to read, second level, data
 
 
 def spread(builder: Any, number: Any) -> Any:
@@ -101,6 +117,7 @@ def take(typing: Any, counter: Any) -> Any:
 
 
 tile_1, tile_2, tile_3, tile_4 = (_tile(num_rows) for num_rows in range(1, TILE_ROWS + 1))
+tile_4_asking = _tile(TILE_ROWS, asks=True)
 
 
 @compiled
@@ -125,7 +142,10 @@ def multiply(x: Any, panels: Any, out: Any, num_panels: int, counter: Any) -> No
             for start in range(0, depth, DEPTH):
                 stop, row = min(start + DEPTH, depth), first
                 while row + TILE_ROWS <= last:
-                    tile_4(x, row, start, stop, panels, panel, out, column)
+                    if row == first + TILE_ROWS:  # the first waits for memory itself
+                        tile_4_asking(x, row, start, stop, panels, panel, out, column)
+                    else:
+                        tile_4(x, row, start, stop, panels, panel, out, column)
                     row += TILE_ROWS
                 if last - row == 3:
                     tile_3(x, row, start, stop, panels, panel, out, column)

@@ -46,6 +46,7 @@ class PagedPool:
         dtype: torch.dtype,
         device: torch.device,
         is_rounded_up: bool = False,
+        is_marked: bool = True,
     ) -> None:
         """`is_rounded_up`: nobody asks for the blocks, so that what they leave empty for good is rounding."""
         block_shape = (spec.num_layers, 2, block_size, spec.num_kv_heads, spec.head_dim)
@@ -53,7 +54,7 @@ class PagedPool:
         self.num_slots = num_blocks * block_size
         self.dtype = dtype
         self.device = device
-        self.storage, self._parts = new_blocks(num_blocks, block_shape, dtype, device)
+        self.storage, self._parts = new_blocks(num_blocks, block_shape, dtype, device, is_marked=is_marked)
         self._layers = layers_of(self._parts, layer_dim=1)  # views, made once
         self.host = HostBlocks(self.storage, num_host_blocks)
         self.table = TableRows(max_rows, -(-max_len // block_size), device)

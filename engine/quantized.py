@@ -28,25 +28,36 @@ def has_scales(dtype: torch.dtype) -> bool:
 
 
 def new_blocks(
-    num_blocks: int, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device
+    num_blocks: int,
+    shape: tuple[int, ...],
+    dtype: torch.dtype,
+    device: torch.device,
+    *,
+    is_marked: bool = True,
 ) -> tuple[Tensor, list[Tensor]]:
-    """Blocks of vectors `shape` = [layers, 2, block_size, HKV, D], all the sentinel: the memory, one run a
+    """Blocks of vectors `shape` = [layers, 2, block_size, HKV, D], see `new_pool`: the memory, one run a
     block, and its parts [num_blocks, *shape]; of codes a second part [num_blocks, *shape[:-1]], float32."""
     if not has_scales(dtype):
-        storage = new_pool((num_blocks, *shape), dtype, device)
+        storage = new_pool((num_blocks, *shape), dtype, device, is_marked=is_marked)
         return storage, [storage]
     num_vectors = torch.Size(shape[:-1]).numel()
     num_codes = num_vectors * shape[-1]
-    storage = new_pool((num_blocks, num_codes + num_vectors * SCALE_BYTES), dtype, device)
+    size = num_codes + num_vectors * SCALE_BYTES
+    storage = new_pool((num_blocks, size), dtype, device, is_marked=is_marked)
     scales = storage.view(torch.uint8)[:, num_codes:].view(torch.float32).unflatten(1, shape[:-1])
-    fill(scales, torch.arange(num_blocks, device=device))
+    if is_marked:
+        fill(scales, torch.arange(num_blocks, device=device))
     return storage, [storage[:, :num_codes].unflatten(1, shape), scales]
 
 
-def new_slots(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> list[Tensor]:
-    """Vectors [layers, 2, slots, HKV, D], all the sentinel, and of codes scales [layers, 2, slots, HKV]."""
-    parts = [new_pool(shape, dtype, device)]
-    return [*parts, new_pool(shape[:-1], torch.float32, device)] if has_scales(dtype) else parts
+def new_slots(
+    shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, *, is_marked: bool = True
+) -> list[Tensor]:
+    """Vectors [layers, 2, slots, HKV, D], see `new_pool`, and of codes scales [layers, 2, slots, HKV]."""
+    parts = [new_pool(shape, dtype, device, is_marked=is_marked)]
+    if has_scales(dtype):
+        parts.append(new_pool(shape[:-1], torch.float32, device, is_marked=is_marked))
+    return parts
 
 
 def layers_of(parts: list[Tensor], layer_dim: int) -> list[Stored]:

@@ -24,9 +24,19 @@ SENTINELS: dict[torch.dtype, tuple[torch.dtype, int]] = {
 
 
 def new_pool(
-    shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, *, pinned: bool = False
+    shape: tuple[int, ...],
+    dtype: torch.dtype,
+    device: torch.device,
+    *,
+    pinned: bool = False,
+    is_marked: bool = True,
 ) -> Tensor:
-    """A tensor of `shape` in which every element is the sentinel."""
+    """A tensor of `shape` in which every element is the sentinel, or whatever is there if it is not marked.
+
+    A pool that nobody looks into need not be: what is not written takes no memory of the system then.
+    """
+    if not is_marked:
+        return torch.empty(shape, dtype=dtype, device=device, pin_memory=pinned)
     bits, code = SENTINELS[dtype]
     return torch.full(shape, code, dtype=bits, device=device, pin_memory=pinned).view(dtype)
 

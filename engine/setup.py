@@ -73,8 +73,8 @@ def make_model(config: Config, device: torch.device, ranks: Ranks = ALONE) -> Ll
     return model
 
 
-def make_pool(config: Config, device: torch.device) -> Pool:
-    """The pool of `config`, filled with the sentinel."""
+def make_pool(config: Config, device: torch.device, *, is_marked: bool = True) -> Pool:
+    """The pool of `config`, filled with the sentinel if it `is_marked`: see `engine.sentinel.new_pool`."""
     dtype = KV_DTYPES[config.kv_dtype]
     if config.allocator in RANGED:
         return ContiguousArena(
@@ -84,6 +84,7 @@ def make_pool(config: Config, device: torch.device) -> Pool:
             dtype=dtype,
             device=device,
             fills_rounding=config.allocator in ("grow", "slab"),
+            is_marked=is_marked,
         )
     block_size = config.slots_per_block
     assert block_size is not None
@@ -97,6 +98,7 @@ def make_pool(config: Config, device: torch.device) -> Pool:
         dtype=dtype,
         device=device,
         is_rounded_up=config.allocator == "virtual",
+        is_marked=is_marked,
     )
 
 

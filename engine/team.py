@@ -23,7 +23,7 @@ def together(work: Callable[[], None]) -> None:
 
 @cache
 def _helpers(num_threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(num_threads, thread_name_prefix="products")
+    return ThreadPoolExecutor(num_threads, thread_name_prefix="loops")
 
 
 if hasattr(os, "register_at_fork"):  # a forked child has no threads

@@ -98,7 +98,7 @@ def generate_command(
     config = _config(options, ids, decoding)
     refuse_impossible(config, where)
     with memory_told():
-        model, pool = make_model(config, where), make_pool(config, where)
+        model, pool = make_model(config, where), make_pool(config, where, is_marked=False)
     recorded = make_graphs(graphs, model, backend)
     warm_up(config, model, pool, backend)
     shown = not quiet and len(ids) > 1

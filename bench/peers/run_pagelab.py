@@ -28,7 +28,7 @@ def main() -> None:
         hardware="laptop",
     )
     device = torch.device("cpu")
-    model, pool = make_model(config, device), make_pool(config, device)
+    model, pool = make_model(config, device), make_pool(config, device, is_marked=False)
     warm_up(config, model, pool)
     made = generate(work["prompts"], config, Decoding(), model, pool, max_tokens=work["outputs"])
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

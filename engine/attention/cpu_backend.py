@@ -4,10 +4,9 @@ Threads are Python's own: the loops release the GIL, any number of callers may c
 numba's parallel layer (of which one kind breaks under two callers) is not used at all.
 """
 
-import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from engine.attention.cpu_decode import CHUNK, decode_chunks, merge_chunks
 from engine.attention.cpu_prefill import NUM_ROWS, prefill_tiles
 from engine.attention.features import Features
 from engine.attention.kv import KV, Stored
+from engine.team import together
 
 PIECES_PER_THREAD = 4  # so that a thread that lost its core for a while delays one piece only
 MIN_SHARED_READS = 1 << 16  # numbers read; with fewer, waking threads costs more than it saves
@@ -186,14 +186,10 @@ def share_out(work: Callable[[int, int], None], num_tasks: int, num_reads: int) 
         return
     num_pieces = min(num_threads * PIECES_PER_THREAD, num_tasks)
     cuts = [num_tasks * piece // num_pieces for piece in range(num_pieces + 1)]
-    list(threads(num_threads).map(work, cuts[:-1], cuts[1:]))
+    pieces = pairwise(cuts)  # who asks for the next one gets it
 
+    def work_on() -> None:
+        for first, last in pieces:
+            work(first, last)
 
-@cache
-def threads(num_threads: int) -> ThreadPoolExecutor:
-    """The pool of that size, made on first use."""
-    return ThreadPoolExecutor(num_threads, thread_name_prefix="attention")
-
-
-if hasattr(os, "register_at_fork"):  # a forked child has no threads
-    os.register_at_fork(after_in_child=threads.cache_clear)
+    together(work_on)

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from engine.attention.cpu_jit import compiled
-from engine.attention.cpu_rows import ONE, UNROLL, ZERO, exp, f32, load_tokens
-from engine.attention.cpu_tiles import NUM_OFFSETS, TILE, fill, locate, soften, stretch, weigh
+from engine.attention.cpu_rows import ONE, UNROLL, ZERO, ask_for_tokens, exp, f32, load_tokens
+from engine.attention.cpu_tiles import NUM_OFFSETS, TILE, fill, locate, round_up, soften, stretch, weigh
 
 CHUNK = 256
+AHEAD_BYTES = 1 << 14  # asked of memory before they are read: more than a block, so that none is waited for
 
 
 # Two heads at a time: a number of a row that is in a register serves both, and eight sums that do not wait
@@ -92,52 +93,92 @@ def decode_chunks(
     num_heads, head_dim = query.shape[1], query.shape[2]
     num_kv_heads = num_heads // slopes.shape[1]
     group = slopes.shape[1]
-    offsets = np.empty((3, NUM_OFFSETS), np.int64)
-    key_offsets, value_offsets, scale_offsets = offsets[0], offsets[1], offsets[2]
-    positions = np.empty(TILE, np.int64)
+    offsets = np.empty((2, 3, NUM_OFFSETS), np.int64)  # of this tile and of the next, by turns
+    positions = np.empty((2, TILE), np.int64)
     scores = np.empty((num_heads, TILE), f32)
     rows = np.empty((num_kv_heads * UNROLL, head_dim), f32)
-    key_head_stride, value_head_stride, scale_head_stride = strides[0, 2], strides[1, 2], strides[2, 2]
+    key_stride, value_stride, scale_stride = strides[0, 2], strides[1, 2], strides[2, 2]
+    ahead = round_up(min(AHEAD_BYTES // (num_kv_heads * head_dim * keys.itemsize) + 1, TILE))
     for task in range(first, last):
-        sequence, token, stop = tasks[task, 0], tasks[task, 1], tasks[task, 2]
-        position = seq_lens[sequence] - 1
-        queries, own_sums = query[sequence], sums[task]
-        fill(own_sums, ZERO)
+        fill(sums[task], ZERO)
         for head in range(num_heads):
             tops[task, head], totals[task, head] = f32(-np.inf), ZERO
-        while token < stop:
+    side = 0
+    count, task, token = next_tile(
+        first, tasks[first, 1], last, tasks, table, block_size, strides, seq_lens, sinks, window, until,
+        offsets[0], positions[0],
+    )  # fmt: skip
+    while count > 0:
+        next_count, next_task, token = next_tile(
+            task, token, last, tasks, table, block_size, strides, seq_lens, sinks, window, until,
+            offsets[1 - side], positions[1 - side],
+        )  # fmt: skip
+        key_offsets, value_offsets, scale_offsets = offsets[side, 0], offsets[side, 1], offsets[side, 2]
+        sequence, own_sums = tasks[task, 0], sums[task]
+        position, queries = seq_lens[sequence] - 1, query[sequence]
+        end = round_up(count)
+        for t in range(0, end, UNROLL):
+            if t + ahead < end:
+                ask_for_tokens(keys, key_offsets, t + ahead, key_stride, head_dim, num_kv_heads)
+            elif t + ahead - end < end:
+                ask_for_tokens(values, value_offsets, t + ahead - end, value_stride, head_dim, num_kv_heads)
+            load_tokens(keys, key_offsets, t, key_stride, is_half, codes, rows, num_kv_heads)
+            for kv_head in range(num_kv_heads):
+                head, stop = kv_head * group, kv_head * group + group
+                while head + 1 < stop:
+                    score_two(queries, head, rows, kv_head * UNROLL, scores, t)
+                    head += 2
+                if head < stop:
+                    score_one(queries, head, rows, kv_head * UNROLL, scores, t)
+        for head in range(num_heads):
+            scale_at = head // group * scale_stride
+            stretch(scores[head], count, key_scales, scale_offsets, scale_at)
+            slope = slopes[head // group, head % group]
+            soften(scores[head], positions[side], count, position, softcap, slope)
+            tops[task, head], total, rescale = weigh(scores[head], count, tops[task, head])
+            totals[task, head] = totals[task, head] * rescale + total
+            stretch(scores[head], count, value_scales, scale_offsets, scale_at)
+            if rescale != ONE:
+                for d in range(head_dim):
+                    own_sums[head, d] *= rescale
+        for t in range(0, end, UNROLL):
+            if t + ahead < end:
+                ask_for_tokens(values, value_offsets, t + ahead, value_stride, head_dim, num_kv_heads)
+            elif t + ahead - end < next_count:
+                next_keys = offsets[1 - side, 0]
+                ask_for_tokens(keys, next_keys, t + ahead - end, key_stride, head_dim, num_kv_heads)
+            load_tokens(values, value_offsets, t, value_stride, is_half, codes, rows, num_kv_heads)
+            for kv_head in range(num_kv_heads):
+                head, stop = kv_head * group, kv_head * group + group
+                while head + 1 < stop:
+                    add_two(own_sums, head, rows, kv_head * UNROLL, scores, t)
+                    head += 2
+                if head < stop:
+                    add_one(own_sums, head, rows, kv_head * UNROLL, scores, t)
+        side, count, task = 1 - side, next_count, next_task
+
+
+@compiled
+def next_tile(
+    task: int, token: int, last: int, tasks: Any, table: Any, block_size: int, strides: Any, seq_lens: Any,
+    sinks: int, window: int, until: Any, offsets: Any, positions: Any,
+) -> tuple[int, int, int]:  # fmt: skip
+    """The next tile with a visible token, from `token` of `task` on: how many it has, its task, and the
+    token to go on from. 0 when the tasks before `last` have none."""
+    while task < last:
+        sequence, stop = tasks[task, 0], tasks[task, 2]
+        if token < stop:
+            position = seq_lens[sequence] - 1
             count, token = locate(
                 table[sequence], block_size, strides, token, stop, sinks, position - window + 1,
                 until[sequence], position, offsets, positions,
             )  # fmt: skip
-            for t in range(0, count, UNROLL):
-                load_tokens(keys, key_offsets, t, key_head_stride, is_half, codes, rows, num_kv_heads)
-                for kv_head in range(num_kv_heads):
-                    head, last = kv_head * group, kv_head * group + group
-                    while head + 1 < last:
-                        score_two(queries, head, rows, kv_head * UNROLL, scores, t)
-                        head += 2
-                    if head < last:
-                        score_one(queries, head, rows, kv_head * UNROLL, scores, t)
-            for head in range(num_heads):
-                scale_at = head // group * scale_head_stride
-                stretch(scores[head], count, key_scales, scale_offsets, scale_at)
-                soften(scores[head], positions, count, position, softcap, slopes[head // group, head % group])
-                tops[task, head], total, rescale = weigh(scores[head], count, tops[task, head])
-                totals[task, head] = totals[task, head] * rescale + total
-                stretch(scores[head], count, value_scales, scale_offsets, scale_at)
-                if rescale != ONE:
-                    for d in range(head_dim):
-                        own_sums[head, d] *= rescale
-            for t in range(0, count, UNROLL):
-                load_tokens(values, value_offsets, t, value_head_stride, is_half, codes, rows, num_kv_heads)
-                for kv_head in range(num_kv_heads):
-                    head, last = kv_head * group, kv_head * group + group
-                    while head + 1 < last:
-                        add_two(own_sums, head, rows, kv_head * UNROLL, scores, t)
-                        head += 2
-                    if head < last:
-                        add_one(own_sums, head, rows, kv_head * UNROLL, scores, t)
+            if count > 0:
+                return count, task, token
+        task += 1
+        if task < last:
+            token = tasks[task, 1]
+    return 0, task, token
 
 
 @compiled

@@ -117,15 +117,22 @@ def load_tokens(
 ) -> None:
     """rows[kv_head * UNROLL + j] = that head of the token at offsets[t + j], for j < UNROLL.
 
-    A token's heads are read one after the other, as they lie. Memory answers after some 100 ns and no
-    hardware guesses where the next block is, so what the next call will read is asked for now; `offsets`
-    goes on for UNROLL entries after the last that is read.
+    A token's heads are read one after the other, as they lie.
     """
+    for j in range(UNROLL):
+        for kv_head in range(num_kv_heads):
+            first = np.uintp(offsets[t + j] + kv_head * head_stride)
+            widen(source, first, is_half, codes, rows, kv_head * UNROLL + j)
+
+
+@compiled
+def ask_for_tokens(
+    source: Any, offsets: Any, t: int, head_stride: int, head_dim: int, num_kv_heads: int
+) -> None:
+    """Asks memory for what `load_tokens` will read: it answers after some 100 ns."""
     line = 64 // source.itemsize
     for j in range(UNROLL):
         for kv_head in range(num_kv_heads):
-            ahead = np.uintp(offsets[t + UNROLL + j] + kv_head * head_stride)
-            for d in range(0, rows.shape[1], line):
-                prefetch(source, ahead + np.uintp(d))  # pyright: ignore[reportCallIssue]
             first = np.uintp(offsets[t + j] + kv_head * head_stride)
-            widen(source, first, is_half, codes, rows, kv_head * UNROLL + j)
+            for d in range(0, head_dim, line):
+                prefetch(source, first + np.uintp(d))  # pyright: ignore[reportCallIssue]

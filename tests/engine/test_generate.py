@@ -6,7 +6,9 @@ import pytest
 import torch
 
 from engine.generate import Decoding
-from sim import InputError
+from engine.physical import Pool
+from engine.setup import make_pool
+from sim import Config, InputError
 from tests.engine.speaking import PROMPTS, speak, tokens_of, twins
 
 GREEDY = Decoding(max_tokens=24)
@@ -58,6 +60,20 @@ def test_answers_do_not_depend_on_who_manages_memory(decoding: Decoding, dials: 
         pytest.skip("one request alone would be wider than the server")
     ends = ended_by([9, 10, 2])
     assert tokens_of(speak(decoding, ends, **dials)) == tokens_of(speak(decoding, ends))
+
+
+@pytest.mark.parametrize("dials", [{}, {"allocator": "max"}, {"kv_dtype": "int8"}], ids=str)
+def test_what_lies_in_a_pool_before_does_not_matter(
+    dials: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def left_over(config: Config, device: torch.device) -> Pool:
+        pool = make_pool(config, device, is_marked=False)
+        pool.storage.view(torch.uint8).random_(generator=torch.Generator().manual_seed(3))
+        return pool
+
+    marked = tokens_of(speak(BEAMS, **dials))
+    monkeypatch.setattr("tests.engine.speaking.make_pool", left_over)
+    assert tokens_of(speak(BEAMS, **dials)) == marked
 
 
 @pytest.mark.parametrize("preempt", ["recompute", "swap"])
