@@ -17,10 +17,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from bench.machine import RESULTS, describe
-from bench.peers.compare import MIB, finish, ratios, table
+from bench.peers.compare import MIB, finish, ratios, summary
 from bench.peers.gguf import write_float32
 from bench.peers.systems import SYSTEMS, Result, python_of, run_system
 from bench.peers.work import Work, draw_work, write_first, write_work
@@ -47,7 +45,7 @@ def main() -> None:
             results[one] = run_system(system, python, theirs, threads=options.threads, limit_s=options.limit)
             print(sentence(one, results[one]), flush=True)
     finished = finish(results, work)
-    Console().print(table(finished))
+    print(summary(finished))
     write(document(finished, work, options, limits), options.out)
 
 

@@ -4,10 +4,8 @@ A system's result has `tokens` (what each request was answered), `seconds`, `pea
 and where it can tell `kv_reserved_bytes`, `kv_peak_bytes` and `waste_percent` (held, and of no use).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
-
-from rich.table import Table
 
 from bench.peers.systems import ONE_BY_ONE, SYSTEMS, Result
 from bench.peers.work import Work
@@ -64,18 +62,31 @@ def ratios(finished: Mapping[str, Result]) -> dict[str, dict[str, float]]:
     }
 
 
-def table(finished: Mapping[str, Result]) -> Table:
-    """One row a system; a dash where it does not tell."""
-    made = Table("system", title="The same requests, weights and machine")
-    for head in ("tokens/s", "x one by one", "peak MiB", "KV reserved", "KV used", "wasted", "same tokens"):
-        made.add_column(head, justify="right")
-    for name in sorted(finished, key=list(SYSTEMS).index):
-        result = finished[name]
-        if "skipped" in result:
-            made.add_row(name, f"skipped: {result['skipped']}")
-            continue
-        made.add_row(name, *_cells(result))
-    return made
+HEADS = ("system", "tokens/s", "x one by one", "peak MiB", "KV reserved", "KV used", "wasted", "same tokens")
+
+
+def summary(finished: Mapping[str, Result]) -> str:
+    """A line a system; a dash where it does not tell. What was skipped says why."""
+    names = sorted(finished, key=list(SYSTEMS).index)
+    rows = {name: _cells(finished[name]) for name in names if "skipped" not in finished[name]}
+    widths = [max(len(head), *(len(cells[i]) for cells in rows.values())) for i, head in enumerate(HEADS[1:])]
+    first = max(map(len, ("system", *names)))
+
+    def line(name: str, cells: Sequence[str]) -> str:
+        columns = (f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
+        return "   ".join([f"{name:<{first}}", *columns])
+
+    return "\n".join(
+        [
+            line(HEADS[0], HEADS[1:]),
+            *(
+                line(name, rows[name])
+                if name in rows
+                else f"{name:<{first}}   skipped: {finished[name]['skipped']}"
+                for name in names
+            ),
+        ]
+    )
 
 
 def _cells(result: Result) -> list[str]:

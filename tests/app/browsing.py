@@ -5,6 +5,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +130,14 @@ class Browser:
         """Leaves a picture for those who look at a build."""
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
         self.driver.save_screenshot(str(SCREENSHOTS / f"{name}.png"))
+
+    def violations(self, of: str = "document") -> list[str]:
+        """What axe finds on the page, or in the part that an expression names, with the elements."""
+        axe = files("axe_core_python").joinpath("axe.min.js").read_text(encoding="utf-8")
+        self.driver.execute_script(axe)
+        look = f"const done = arguments[0]; axe.run({of}).then(done)"
+        found: list[dict[str, Any]] = self.driver.execute_async_script(look)["violations"]
+        return [f"{one['id']}: {[node['html'][:120] for node in one['nodes']]}" for one in found]
 
     def cpu_s(self, name: str = "TaskDuration") -> float:
         """Seconds of processor time that the page's main thread has used: other programs do not count."""

@@ -6,9 +6,7 @@ plays in frames a second is in bench/player.
 """
 
 from collections.abc import Callable
-from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -64,24 +62,14 @@ def test_the_question_and_its_verdict_stand_out_as_well(browser: Browser, quiz_p
     assert {text: ratio for text, ratio in [*asked, *told] if ratio < 4.5} == {}
 
 
-def violations(browser: Browser) -> list[str]:
-    """What axe finds on the page, with the elements."""
-    axe = files("axe_core_python").joinpath("axe.min.js").read_text(encoding="utf-8")
-    browser.driver.execute_script(axe)
-    found: dict[str, Any] = browser.driver.execute_async_script(
-        "const done = arguments[0]; axe.run(document).then(done)"
-    )
-    return [f"{one['id']}: {[node['html'][:120] for node in one['nodes']]}" for one in found["violations"]]
-
-
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_axe_finds_nothing(browser: Browser, page: str, theme: str) -> None:
     browser.emulate(prefers_color_scheme=theme)
     browser.open(f"{page}#step=200")
-    found = violations(browser)
+    found = browser.violations()
     browser.run("root.querySelector('.menu').open = true")
     browser.press("f")
-    found += violations(browser)
+    found += browser.violations()
     browser.emulate()
     assert found == []
 
@@ -89,7 +77,7 @@ def test_axe_finds_nothing(browser: Browser, page: str, theme: str) -> None:
 def test_axe_finds_nothing_while_a_question_is_asked(browser: Browser, quiz_page: str) -> None:
     browser.emulate(prefers_reduced_motion="reduce")
     browser.open(quiz_page)
-    found = violations(browser)
+    found = browser.violations()
     browser.emulate()
     assert browser.text(".quiz .ask").endswith("wasted, in %?")
     assert found == []

@@ -1,19 +1,20 @@
 """Peers side by side: what is printed is parsed, what fails is skipped with a reason, ratios are right."""
 
 import json
+import re
 import sys
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from bench.peers.__main__ import LIMITS, document, sentence
-from bench.peers.compare import finish, ratios, reference_tokens, table
+from bench.peers.compare import finish, ratios, reference_tokens, summary
 from bench.peers.systems import ONE_BY_ONE, SYSTEMS, System, parse_result, python_of, run_system
 from bench.peers.work import Work, write_first
 
+ROOT = Path(__file__).parents[2]
 WORK = Work(prompts=[[1, 2], [3], [4]], outputs=[2, 1, 3])
 ANSWERS = [[5, 6], [7], [8, 9, 1]]
 MIB = 2**20
@@ -132,14 +133,21 @@ def test_reserved_memory_that_was_never_used_is_a_share_of_what_was_reserved() -
     assert "kv_never_used_percent" not in finished["transformers-continuous"]
 
 
-def test_the_table_has_a_row_for_each_system_and_a_dash_for_what_it_does_not_tell() -> None:
-    console = Console(width=200, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
-    console.print(table(finish(results(), WORK)))
-    rows = {line.split()[1]: line for line in console.export_text().splitlines() if line.startswith("│")}
-    cells = [cell.strip() for cell in rows["pagelab"].split("│")[2:-1]]
-    assert cells == ["3.0", "4.50", "1000", "100", "25", "6.0 %", "3 of 3"]
-    assert "skipped: vllm cannot be imported" in rows["vllm"]
-    assert [cell.strip() for cell in rows["transformers-continuous"].split("│")[5:8]] == ["-", "-", "-"]
+def test_the_summary_has_a_line_for_each_system_and_a_dash_for_what_it_does_not_tell() -> None:
+    head, *lines = summary(finish(results(), WORK)).splitlines()
+    cells = {line.split()[0]: re.split(r" {3,}", line)[1:] for line in lines}
+    assert len(set(map(len, (head, *lines[:-1])))) == 1, "columns"
+    assert cells["pagelab"] == ["3.0", "4.50", "1000", "100", "25", "6.0 %", "3 of 3"]
+    assert cells["vllm"] == ["skipped: vllm cannot be imported in its environment"]
+    assert cells["transformers-continuous"][3:6] == ["-", "-", "-"]
+
+
+def test_the_readme_shows_the_results_that_are_kept() -> None:
+    kept = json.loads((ROOT / "bench/results/peers.json").read_text(encoding="utf-8"))
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    found = re.search(r"<!-- peers: begin -->\n```\n(.*?)\n```\n<!-- peers: end -->", text, re.DOTALL)
+    assert found
+    assert found[1] == summary(kept["systems"])
 
 
 def test_the_document_is_json_and_says_what_was_compared() -> None:
