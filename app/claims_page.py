@@ -45,7 +45,7 @@ def page() -> None:
 
 def explain(claim: Claim, entry: dict[str, str]) -> None:
     """One claim, its reason, and the command that shows it."""
-    st.subheader(f"{MARKS[Verdict(entry['verdict'])]} {claim.text}: {claim.claimed}")
+    st.header(f"{MARKS[Verdict(entry['verdict'])]} {claim.text}: {claim.claimed}")
     st.write(entry["why"])
     st.write(f"Computed: {entry['computed'] or 'nothing'}. Stated in the {claim.source}.")
-    st.code(claim.command, language="sh")
+    st.code(claim.command, language=None)

@@ -54,12 +54,12 @@ def show_result(told: Told) -> None:
     say(told.sentence)
     show_ledgers(told.sides)
     if told.residuals:
-        st.subheader("What is left between the two", anchor=False)
+        st.header("What is left between the two", anchor=False)
         headings = ("quantity", "simulated", "measured", "left", "because")
         show_table(headings, told.residuals, numeric=(1, 2))
-        st.subheader("Where it was measured", anchor=False)
+        st.header("Where it was measured", anchor=False)
         show_table((), told.machine)
-    st.subheader("Both on one clock", anchor=False)
+    st.header("Both on one clock", anchor=False)
     if told.replay is None:
         st.info(told.note)
         return

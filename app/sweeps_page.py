@@ -66,18 +66,18 @@ def page() -> None:
 
 def papers_sweep(lengths: str) -> None:
     """Policy, pool, rate, block size: OPT-13B on an A100-40GB."""
-    st.subheader("Policy", anchor=False)
+    st.header("Policy", anchor=False)
     show(Sweep(lengths=lengths), ("live_percent", "batch"))
     limits("2" if lengths == "sharegpt" else "13", "13")
-    st.subheader("Pool size", anchor=False)
+    st.header("Pool size", anchor=False)
     show(Sweep(lengths=lengths, dial="pool_tokens", values=POOLS), ("batch", "live_percent"))
     say("The paper has one pool: 15,728 slots, on which its Figure 13 stands.", "quiet")
-    st.subheader("Rate", anchor=False)
+    st.header("Rate", anchor=False)
     by_rate = Sweep(lengths=lengths, dial="rate", values=RATES[lengths], num_requests=MOST_REQUESTS)
     found = show(by_rate, ("latency", "batch"))
     say(rates_told(found), "quiet")
     limits("12")
-    st.subheader("Block size", anchor=False)
+    st.header("Block size", anchor=False)
     share = PAPER_BLOCK_RATE[lengths] / FIGURE_12[lengths]["paged"]
     rate = round(share * (crossing(found, "paged") or RATES[lengths][-1]), 3)
     by_size = Sweep(

@@ -104,11 +104,15 @@ class Browser:
         time.sleep(0.5)
 
     def errors(self) -> list[str]:
-        """What the console has, but for what Streamlit itself asks of a network that tests do not have."""
+        """What the console has, but for what Streamlit itself asks.
+
+        That is of a network that tests do not have, and whether its server lies below a page's address.
+        """
         return [
             entry["message"]
             for entry in self.driver.get_log("browser")
-            if entry["level"] == "SEVERE" and "net::ERR_NAME_NOT_RESOLVED" not in entry["message"]
+            if entry["level"] == "SEVERE"
+            and not any(asked in entry["message"] for asked in ("net::ERR_NAME_NOT_RESOLVED", "/_stcore/"))
         ]
 
     def point_at(self, selector: str, x: float, y: float, *, click: bool = False, number: int = 0) -> None:
