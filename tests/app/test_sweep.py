@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +129,8 @@ def test_ctrl_c_says_how_to_go_on_and_stops_at_once(tmp_path):
         sys.executable, "-m", "app", "sweep", "sharegpt-like", "--prefix-cache", "hash", "--seed", "1",
         "--seed", "2", "--processes", "2", "--out", str(tmp_path),
     ]  # fmt: skip
-    process = psutil.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+    as_in_a_terminal = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a background job ignores it
+    process = psutil.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, preexec_fn=as_in_a_terminal)
     working = wait_for(lambda: [child for one in nurseries(process) for child in one.children()])
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=20)
