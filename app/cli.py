@@ -15,35 +15,26 @@ from sim import InputError, __version__
 from sim.errors import one_line
 from sim.files import reason
 
-# name -> module below app.commands, attribute, what it does. A command is imported when it is called, so that
-# this list needs no torch.
+# name -> where it is below app.commands, what it does. Imported when it is called: the list needs no torch.
 COMMANDS = {
-    "simulate": ("simulate", "simulate", "simulate a trace under one or more allocators"),
-    "measure": (
-        "measure",
-        "measure",
-        "execute a trace with real tensors and measure its memory",
-    ),
-    "compare": ("compare", "compare", "simulate and execute a trace, and compare the two"),
-    "sweep": ("sweep", "sweep", "simulate many configurations, one durable row each"),
-    "capacity": ("capacity", "capacity", "the highest rate that meets a latency target"),
-    "trace": ("trace", "trace", "list, inspect and convert request traces"),
-    "generate": ("generate", "generate_command", "let a real model answer prompts"),
-    "model": ("model", "model", "fetch a real model, or list the known ones"),
-    "kv-events": (
-        "kv_events",
-        "kv_events",
-        "show what a vLLM server cached, from its KV-cache events",
-    ),
-    "calc": ("calc", "calc", "bytes, blocks and slots of a model's KV cache"),
-    "claims": ("claims", "claims", "check what two documents state about paging"),
-    "paper": ("paper", "paper", "reproduce figures of the PagedAttention paper"),
-    "lessons": ("lessons", "lessons", "list the lessons, or open one in Jupyter"),
-    "replay": ("replay", "replay", "a recorded run as one offline page"),
-    "quiz": ("quiz", "quiz", "print questions about a run, for a class"),
-    "class": ("classroom", "classroom", "gather the results of a class"),
-    "bench": ("bench", "bench", "measure this machine"),
-    "app": ("serve", "app", "serve the visualizer in the browser"),
+    "simulate": ("simulate.simulate", "simulate a trace under one or more allocators"),
+    "measure": ("measure.measure", "execute a trace with real tensors and measure its memory"),
+    "compare": ("compare.compare", "simulate and execute a trace, and compare the two"),
+    "sweep": ("sweep.sweep", "simulate many configurations, one durable row each"),
+    "capacity": ("capacity.capacity", "the highest rate that meets a latency target"),
+    "trace": ("trace.trace", "list, inspect and convert request traces"),
+    "generate": ("generate.generate_command", "let a real model answer prompts"),
+    "model": ("model.model", "fetch a real model, or list the known ones"),
+    "kv-events": ("kv_events.kv_events", "show what a vLLM server cached, from its KV-cache events"),
+    "calc": ("calc.calc", "bytes, blocks and slots of a model's KV cache"),
+    "claims": ("claims.claims", "check what two documents state about paging"),
+    "paper": ("paper.paper", "reproduce figures of the PagedAttention paper"),
+    "lessons": ("lessons.lessons", "list the lessons, or open one in Jupyter"),
+    "replay": ("replay.replay", "a recorded run as one offline page"),
+    "quiz": ("quiz.quiz", "print questions about a run, for a class"),
+    "class": ("classroom.classroom", "gather the results of a class"),
+    "bench": ("bench.bench", "measure this machine"),
+    "app": ("serve.app", "serve the visualizer in the browser"),
 }
 
 
@@ -60,13 +51,13 @@ class LazyGroup(click.Group):
             near = difflib.get_close_matches(cmd_name, COMMANDS, n=1)
             hint = f"did you mean {near[0]!r}? " if near else ""
             raise click.UsageError(f"no command {cmd_name!r}: {hint}there are {', '.join(COMMANDS)}")
-        module, attribute, _ = COMMANDS[cmd_name]
+        module, _, attribute = COMMANDS[cmd_name][0].partition(".")
         return getattr(import_module(f"app.commands.{module}"), attribute)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of commands, without importing any."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, what) for name, (_, _, what) in COMMANDS.items()])
+            formatter.write_dl([(name, what) for name, (_, what) in COMMANDS.items()])
 
 
 @click.group(

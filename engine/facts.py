@@ -27,6 +27,7 @@ def engine_facts(
 ) -> dict[str, Any]:
     """Pool, dtypes, device and versions of one run. Block counts are None where there are no blocks."""
     device, is_paged = model.device, config.allocator in BLOCKED
+    path = model_path(config.model)
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor()
     return {
         "model": config.model,
@@ -37,7 +38,7 @@ def engine_facts(
         "kv_dtype": config.kv_dtype,
         "kv_bytes_per_token": pool.num_bytes // pool.num_slots,
         "kv_pool_bytes": pool.num_bytes,
-        "weights": str(model_path(config.model) or "random"),
+        "weights": path.name if path else "random",  # where it lies is nobody else's business
         "weights_dtype": str(model.dtype).removeprefix("torch."),
         "weights_bytes": model.num_weight_bytes,
         "backend": backend,

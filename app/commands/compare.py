@@ -15,7 +15,7 @@ from app.recording import AnyRun
 from engine import measure
 from engine.forecast import forecast
 from engine.peers import PEERS, serve_with_vllm, vllm_python
-from sim import InputError
+from sim import Config, InputError
 from sim.alloc import ALLOCATORS
 from sim.choices import TIMINGS
 from sim.errors import unknown_name
@@ -65,22 +65,22 @@ def compare(
     configs = make_configs(allocators or DEFAULT_ALLOCATORS, options, **DEFAULTS)
     if peer and all(config.allocator != "paged" for config in configs):
         raise InputError("--with vllm: it is held against --allocator paged; add that")
+
+    def shown(what: str, config: Config) -> AbstractContextManager[OnProgress | None]:
+        return progress(f"{what} {config.allocator}", trace.num_requests, shown=output.shows_progress)
+
     comparisons: list[Comparison] = []
     forecasts: list[dict[str, Any]] = []
     with listening() as interrupt:
         engine: dict[str, Any] = {"backend": backend, "device": device, "is_over": interrupt}
         for config in configs:
-
-            def shown(what: str, name: str = config.allocator) -> AbstractContextManager[OnProgress | None]:
-                return progress(f"{what} {name}", trace.num_requests, shown=output.shows_progress)
-
-            with shown("measure") as on_progress:
+            with shown("measure", config) as on_progress:
                 measured = execute(trace, config, check=check, on_step=each_step(on_progress), **engine)
-            with shown("simulate") as on_progress:
+            with shown("simulate", config) as on_progress:
                 comparison = compare_with(measured, trace, config, check=check, on_progress=on_progress)
             comparisons.append(comparison)
             if comparison.measured and config.timing not in TIMINGS and not interrupt.came:
-                with shown("time") as on_progress:
+                with shown("time", config) as on_progress:
                     free = measure(trace, config, on_step=each_step(on_progress), **engine)
                 if not free.is_stopped:
                     forecasts.append(forecast(comparison.simulated, comparison.measured, free))

@@ -64,18 +64,13 @@ def summary(entries: list[dict[str, Any]]) -> str:
         mine = [
             entry for entry in entries if entry["figure"] == name and entry["deviation_percent"] is not None
         ]
-        ratios = [entry for entry in mine if is_ratio(entry)]
-        others = [entry for entry in mine if not is_ratio(entry)]
+        ratios = [entry for entry in mine if entry["unit"] == "x"]
+        others = [entry for entry in mine if entry["unit"] != "x"]
         if others and ratios:
             lines += [summary_line(name, others), summary_line(f"{name}, ratios", ratios)]
         else:
             lines.append(summary_line(name, mine))
     return "\n".join(lines)
-
-
-def is_ratio(entry: dict[str, Any]) -> bool:
-    """Whether a point says how many times another it is."""
-    return " over " in entry["point"]
 
 
 def summary_line(name: str, entries: list[dict[str, Any]]) -> str:

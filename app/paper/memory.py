@@ -24,7 +24,6 @@ def figure_1() -> Iterator[Point]:
     )
     for (name, paper), value in zip(FIGURE_1.items(), ours, strict=True):
         yield Point("1", name, "%" if "A100" in name else "GB", paper, value)
-
     yield from throughputs()
 
 

@@ -1,6 +1,6 @@
-"""The paper's servers, and the loads that its figures put on them: OPT-13B on an A100-40GB, 15,728 slots,
+"""The paper's servers, and the loads that its figures put on them.
 
-which is also what a `Config` says by itself, and two larger models on several devices.
+A `Config` by itself is that of most figures: OPT-13B on an A100-40GB, 15,728 slots. `LARGER` are the others.
 """
 
 from collections.abc import Callable

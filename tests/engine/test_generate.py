@@ -1,15 +1,18 @@
 """Answers of a model over managed memory: those of `transformers`, whatever manages the memory."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
 from engine.generate import Decoding
+from engine.measure import measure
 from engine.physical import Pool
 from engine.setup import make_pool
 from sim import Config, InputError
 from tests.engine.speaking import PROMPTS, speak, tokens_of, twins
+from tests.making import requests
 
 GREEDY = Decoding(max_tokens=24)
 DRAWN = Decoding(max_tokens=24, n=3, temperature=0.9, top_k=40, top_p=0.95, seed=4)
@@ -93,6 +96,14 @@ def test_a_prompt_seen_before_is_found_in_the_cache_and_answered_alike() -> None
     first, second, third, fourth = tokens_of(made)
     assert (first, second) == (third, fourth)
     assert first == tokens_of(speak(GREEDY))[1]
+
+
+def test_a_report_names_the_weights_but_not_where_they_lie() -> None:
+    _, _, path = twins()
+    run = measure(
+        requests((3, 2)), Config(model=path, kv_dtype="fp32", pool_tokens=64, max_len=16), device="cpu"
+    )
+    assert run.meta["engine"]["weights"] == Path(path).name
 
 
 def test_samples_differ_and_another_seed_draws_others() -> None:
