@@ -11,6 +11,7 @@ from engine.checkpoint.named import model_path
 from engine.graphs import DecodeGraphs
 from engine.model import LlamaModel
 from engine.physical import Pool
+from engine.team import team_size
 from sim.alloc import BLOCKED
 from sim.config import Config
 
@@ -45,7 +46,7 @@ def engine_facts(
         "cuda_graphs": graphs.num_recorded if graphs else 0,
         "device": device.type,
         "device_name": name or platform.machine(),
-        "threads": torch.get_num_threads(),
+        "threads": team_size(),
         "torch": torch.__version__,
         "triton": installed_version("triton"),
         "python": platform.python_version(),

@@ -67,6 +67,11 @@ class LlamaModel:
         """Bytes of this rank's weights; the tables of sines and cosines are not among them."""
         return self.weights.num_bytes
 
+    @property
+    def is_packed(self) -> bool:
+        """Whether its matrices are laid out for products by compiled loops: see `pack`."""
+        return isinstance(self.lm_head, PackedMatrix)
+
     def pack(self) -> None:
         """Lays out all matrices for fast products, on a CPU in float32; a second call changes nothing.
 

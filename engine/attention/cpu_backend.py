@@ -19,7 +19,7 @@ from engine.attention.cpu_decode import CHUNK, decode_chunks, merge_chunks
 from engine.attention.cpu_prefill import NUM_ROWS, prefill_tiles
 from engine.attention.features import Features
 from engine.attention.kv import KV, Stored
-from engine.team import together
+from engine.team import team_size, together
 
 PIECES_PER_THREAD = 4  # so that a thread that lost its core for a while delays one piece only
 MIN_SHARED_READS = 1 << 16  # numbers read; with fewer, waking threads costs more than it saves
@@ -179,8 +179,8 @@ def store(result: Array, kv: KV, features: Features, out: Tensor) -> None:
 
 
 def share_out(work: Callable[[int, int], None], num_tasks: int, num_reads: int) -> None:
-    """Calls work(first, last) on ranges that cover all tasks, on as many threads as torch uses."""
-    num_threads = torch.get_num_threads()
+    """Calls work(first, last) on ranges that cover all tasks, on all threads of the team."""
+    num_threads = team_size()
     if num_threads == 1 or num_reads < MIN_SHARED_READS:
         work(0, num_tasks)
         return
