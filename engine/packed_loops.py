@@ -12,21 +12,28 @@ Naive, as a library does it: rearranges the matrix at every call (`linear`), or 
 
 from typing import Any
 
-from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
 from engine.attention.cpu_jit import compiled
+from engine.attention.cpu_vectors import (
+    INDEX,
+    LANES,
+    add_product,
+    ask_for,
+    load,
+    loop,
+    spread,
+    variables,
+    vector_at,
+)  # fmt: skip
 
-LANES, VECTORS, TILE_ROWS = 8, 3, 4  # 12 sums, 3 loads and 1 factor: the 16 registers of AVX2
+VECTORS, TILE_ROWS = 3, 4  # 12 sums, 3 loads and 1 factor: the 16 registers of AVX2
 WIDTH = LANES * VECTORS
 DEPTH = 192  # inputs at a time: their part of a panel, 18 KB, stays in the first-level cache
 LINE = 16  # numbers in a line of the cache
 BLOCK = 128  # rows at a time: their part of x, 96 KB, stays in the second-level cache
-
-FLOAT, INDEX = ir.FloatType(), ir.IntType(64)
-VECTOR = ir.VectorType(FLOAT, LANES)
 
 
 def _tile(num_rows: int, *, asks: bool = False) -> Any:
@@ -53,14 +60,13 @@ def _tile(num_rows: int, *, asks: bool = False) -> Any:
                 for r in rows
                 for v in range(VECTORS)
             ]
-            sums = [cgutils.alloca_once(builder, VECTOR) for _ in targets]
-            for target, one in zip(targets, sums, strict=True):
-                builder.store(builder.load(target, align=4), one)
-            with cgutils.for_range_slice(builder, start, stop, INDEX(1), INDEX) as (k, _):
+            sums = variables(builder, [builder.load(target, align=4) for target in targets])
+            with loop(builder, start, stop, 1) as (k, _):
                 place = builder.gep(weights, [builder.mul(k, INDEX(WIDTH))])
                 if asks:
-                    ask_for(builder, builder.gep(place, [INDEX(DEPTH * WIDTH)]))
-                loaded = [builder.load(vector_at(builder, place, v), align=4) for v in range(VECTORS)]
+                    for number in range(0, WIDTH, LINE):
+                        ask_for(builder, builder.gep(place, [INDEX(DEPTH * WIDTH + number)]), level=2)
+                loaded = [load(builder, vector_at(builder, place, v)) for v in range(VECTORS)]
                 for r, line in enumerate(factors):
                     factor = spread(builder, builder.load(builder.gep(line, [k])))
                     for v, weight in enumerate(loaded):
@@ -74,35 +80,6 @@ def _tile(num_rows: int, *, asks: bool = False) -> Any:
         return types.void(x, index, index, index, panels, index, out, index), emit
 
     return tile
-
-
-def vector_at(builder: Any, pointer: Any, number: int) -> Any:
-    """A pointer to the `number`th vector from there."""
-    return builder.bitcast(builder.gep(pointer, [INDEX(number * LANES)]), VECTOR.as_pointer())
-
-
-def ask_for(builder: Any, pointer: Any) -> None:
-    """Asks for the WIDTH numbers from there on, into the second-level cache."""
-    byte_pointer, int32 = ir.IntType(8).as_pointer(), ir.IntType(32)
-    kind = ir.FunctionType(ir.VoidType(), [byte_pointer, int32, int32, int32])
-    call = builder.module.declare_intrinsic("llvm.prefetch", [byte_pointer], kind)
-    for number in range(0, WIDTH, LINE):
-        address = builder.bitcast(builder.gep(pointer, [INDEX(number)]), byte_pointer)
-        builder.call(call, [address, int32(0), int32(2), int32(1)])  # to read, second level, data
-
-
-def spread(builder: Any, number: Any) -> Any:
-    """A vector of nothing but `number`."""
-    nothing, lanes = ir.Constant(VECTOR, ir.Undefined), ir.VectorType(ir.IntType(32), LANES)
-    one = builder.insert_element(nothing, number, ir.IntType(32)(0))
-    return builder.shuffle_vector(one, nothing, ir.Constant(lanes, [0] * LANES))
-
-
-def add_product(builder: Any, x: Any, y: Any, z: Any) -> Any:
-    """x * y + z: one instruction, rounded once, where the processor has it."""
-    kind = ir.FunctionType(VECTOR, [VECTOR] * 3)
-    function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.fmuladd.v{LANES}f32")
-    return builder.call(function, [x, y, z])
 
 
 @intrinsic

@@ -25,6 +25,9 @@ PIECES_PER_THREAD = 4  # so that a thread that lost its core for a while delays 
 MIN_SHARED_READS = 1 << 16  # numbers read; with fewer, waking threads costs more than it saves
 NO_WINDOW = 1 << 62
 
+# See `engine.attention.cpu_vectors`; all others are codes.
+STORED_AS = {torch.float32: torch.float32, torch.float16: torch.uint16, torch.bfloat16: torch.int16}
+
 Array = np.ndarray[Any, Any]
 NO_SCALES = np.zeros(0, np.float32)
 
@@ -133,20 +136,19 @@ def scaled_query(query: Tensor, kv: KV, features: Features) -> Array:
 
 
 def layout_arguments(kv: KV) -> tuple[Any, ...]:
-    """How the kernels find a number in a layer's flat caches and widen it: strides, dtype, and the table."""
+    """How the kernels find a number in a layer's flat caches and widen it: strides, codes, and the table."""
     keys, values, key_scales, _ = kv.stored
     of_scales = (0, 0, 0) if key_scales is None else kv.strides(key_scales)
     strides = np.array([kv.strides(keys), kv.strides(values), of_scales], dtype=np.int64)
-    is_half = kv.stored.keys.dtype == torch.float16
     table = kv.table.numpy().astype(np.int64)
-    return strides, is_half, code_numbers(kv.stored.keys.dtype), table, kv.block_size
+    return strides, code_numbers(kv.stored.keys.dtype), table, kv.block_size
 
 
 def flat(cache: Tensor | None) -> Array:
     """The memory from the first element to the last as one array, without a copy; empty for no tensor."""
     if cache is None:
         return NO_SCALES
-    as_stored = {1: torch.uint8, 2: torch.uint16, 4: torch.float32}[cache.dtype.itemsize]
+    as_stored = STORED_AS.get(cache.dtype, torch.uint8)
     span = sum((size - 1) * stride for size, stride in zip(cache.shape, cache.stride(), strict=True)) + 1
     is_empty = cache.numel() == 0
     return cache.detach().view(as_stored).as_strided((0 if is_empty else span,), (1,)).numpy()

@@ -11,7 +11,7 @@ import numpy as np
 
 from engine.attention.cpu_jit import compiled
 from engine.attention.cpu_rows import ONE, UNROLL, ZERO, f32, load_head
-from engine.attention.cpu_tiles import NUM_OFFSETS, TILE, fill, locate, round_up, soften, stretch, weigh
+from engine.attention.cpu_tiles import TILE, fill, locate, round_up, soften, stretch, weigh
 
 NUM_ROWS = 32  # query tokens times heads of a group in a tile, or one token where the group is larger
 
@@ -42,7 +42,7 @@ def hide(scores: Any, positions: Any, count: int, position: int, sinks: int, win
 @compiled
 def prefill_tiles(
     first: int, last: int, tasks: Any, query: Any, keys: Any, values: Any, key_scales: Any, value_scales: Any,
-    strides: Any, is_half: bool, codes: Any, table: Any, block_size: int, sinks: int, window: int, until: Any,
+    strides: Any, codes: Any, table: Any, block_size: int, sinks: int, window: int, until: Any,
     softcap: float, slopes: Any, out: Any,
 ) -> None:  # fmt: skip
     """Tasks [first, last): attention of one tile of query tokens of one sequence, for one kv head.
@@ -54,7 +54,7 @@ def prefill_tiles(
     num_tokens = max(NUM_ROWS // group, 1)
     num_rows = (num_tokens * group + 1) // 2 * 2
     padded_dim = round_up(head_dim)
-    offsets = np.empty((3, NUM_OFFSETS), np.int64)
+    offsets = np.empty((3, TILE), np.int64)
     key_offsets, value_offsets, scale_offsets = offsets[0], offsets[1], offsets[2]
     positions = np.empty(TILE, np.int64)
     rows = np.empty((UNROLL, head_dim), f32)
@@ -78,12 +78,12 @@ def prefill_tiles(
                 until[sequence], first_position, offsets, positions,
             )  # fmt: skip
             for t in range(0, count, UNROLL):
-                load_head(keys, key_offsets, t, kv_head * key_head_stride, is_half, codes, rows, 0)
+                load_head(keys, key_offsets, t, kv_head * key_head_stride, codes, rows, 0, head_dim)
                 for d in range(head_dim):
                     for j in range(UNROLL):
                         keys_t[d, t + j] = rows[j, d]
                 load_head(
-                    values, value_offsets, t, kv_head * value_head_stride, is_half, codes, tile_values, t
+                    values, value_offsets, t, kv_head * value_head_stride, codes, tile_values, t, head_dim
                 )
             fill(scores, ZERO)
             add_product(queries, keys_t, padded_dim, scores)

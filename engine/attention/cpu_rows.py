@@ -1,22 +1,18 @@
 """Reading a few keys or values as float32, whatever the cache stores, and e**x as vector code.
 
-numba knows neither float16 nor bfloat16, so such caches arrive as uint16, and int8 and float8 ones as
-uint8; a float32 cache arrives as it is. Widening costs a shift (bfloat16), a shift and a multiplication
-(float16) or a look-up among 256 numbers (8 bits).
+Widening costs a shift (bfloat16), a conversion (float16) or a look-up among 256 numbers (8 bits).
 """
 
 from typing import Any
 
 import numba
 import numpy as np
-from llvmlite import binding, ir
-from numba import types
-from numba.extending import intrinsic, overload
+from numba.extending import overload
 
 from engine.attention.cpu_jit import FASTMATH, compiled
+from engine.attention.cpu_vectors import can_widen, prefetch, widen_vectors
 
 f32, u32 = np.float32, np.uint32
-HAS_F16C = bool(binding.get_host_cpu_features().get("f16c"))  # without it, a conversion would be a call
 UNROLL = 4  # rows read together, so that a query or a sum is loaded once for four
 ZERO, ONE, HALF = f32(0), f32(1), f32(0.5)
 REBIAS = f32(2.0**112)  # from an exponent that counts from 15 to one that counts from 127
@@ -35,104 +31,79 @@ def exp(x: Any) -> Any:
     return ZERO if x < f32(-87) else (p * (r * r) + r + ONE) * power
 
 
-@intrinsic
-def from_half(typing: Any, bits: Any) -> Any:
-    """The float16 of these 16 bits as float32: vector code, one instruction for eight of them."""
-
-    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.fpext(builder.bitcast(arguments[0], ir.HalfType()), ir.FloatType())
-
-    return types.float32(types.uint16), emit
-
-
-def widen(source: Any, first: Any, is_half: Any, codes: Any, rows: Any, row: Any) -> Any:
-    """rows[row] = the numbers at source[first:], as float32. `first` is unsigned: no test for negatives."""
+def widen(source: Any, first: Any, codes: Any, rows: Any, row: Any, width: Any) -> None:
+    """rows[row, :width] = the numbers of a flat cache from `first` on, as float32."""
 
 
 @overload(widen, jit_options={"fastmath": FASTMATH})
-def _widen(source: Any, first: Any, is_half: Any, codes: Any, rows: Any, row: Any) -> Any:
-    def from_float32(source: Any, first: Any, is_half: Any, codes: Any, rows: Any, row: Any) -> Any:
-        for d in range(rows.shape[1]):
-            rows[row, d] = source[first + np.uintp(d)]
+def _widen(source: Any, first: Any, codes: Any, rows: Any, row: Any, width: Any) -> Any:
+    def by_vectors(source: Any, first: Any, codes: Any, rows: Any, row: Any, width: Any) -> None:
+        widen_vectors(source, first, rows, row, width)  # pyright: ignore[reportCallIssue]
 
-    def from_codes(source: Any, first: Any, is_half: Any, codes: Any, rows: Any, row: Any) -> Any:
-        for d in range(rows.shape[1]):
-            rows[row, d] = codes[source[first + np.uintp(d)]]
+    def from_codes(source: Any, first: Any, codes: Any, rows: Any, row: Any, width: Any) -> None:
+        for d in range(width):
+            rows[row, d] = codes[source[np.uintp(first + d)]]  # unsigned: no test for negatives
 
-    def from_16_bits(source: Any, first: Any, is_half: Any, codes: Any, rows: Any, row: Any) -> Any:
-        if is_half and HAS_F16C:
-            for d in range(rows.shape[1]):
-                rows[row, d] = from_half(source[first + np.uintp(d)])  # pyright: ignore[reportCallIssue]
-        elif is_half:  # sign, 5 bits of exponent, 10 of mantissa
-            for d in range(rows.shape[1]):
-                bits = u32(source[first + np.uintp(d)])
-                magnitude = bits & u32(0x7FFF)
-                shifted = u32(magnitude << u32(13))
-                finite = shifted.view(np.float32) * REBIAS  # subnormals too
-                special = u32(shifted | u32(0x7F800000)).view(np.float32)
-                number = special if magnitude >= u32(0x7C00) else finite
-                rows[row, d] = -number if bits & u32(0x8000) else number
-        else:  # bfloat16 is the upper half of a float32
-            for d in range(rows.shape[1]):
-                rows[row, d] = u32(u32(source[first + np.uintp(d)]) << u32(16)).view(np.float32)
+    def from_float16(source: Any, first: Any, codes: Any, rows: Any, row: Any, width: Any) -> None:
+        for d in range(width):  # sign, 5 bits of exponent, 10 of mantissa
+            bits = u32(source[np.uintp(first + d)])
+            magnitude = bits & u32(0x7FFF)
+            shifted = u32(magnitude << u32(13))
+            finite = shifted.view(np.float32) * REBIAS  # subnormals too
+            special = u32(shifted | u32(0x7F800000)).view(np.float32)
+            number = special if magnitude >= u32(0x7C00) else finite
+            rows[row, d] = -number if bits & u32(0x8000) else number
 
-    return {numba.float32: from_float32, numba.uint8: from_codes, numba.uint16: from_16_bits}[source.dtype]
-
-
-@intrinsic
-def prefetch(typing: Any, source: Any, index: Any) -> Any:
-    """Asks for the cache line of source[index], to be there when it is read."""
-
-    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        array = context.make_array(signature.args[0])(context, builder, arguments[0])
-        byte_pointer, int32 = ir.IntType(8).as_pointer(), ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [byte_pointer, int32, int32, int32])
-        call = builder.module.declare_intrinsic("llvm.prefetch", [byte_pointer], kind)
-        address = builder.bitcast(builder.gep(array.data, [arguments[1]]), byte_pointer)
-        builder.call(call, [address, int32(0), int32(3), int32(1)])  # to read, keep it close, data
-        return context.get_dummy_value()
-
-    return types.void(source, index), emit
+    if can_widen(source.dtype):
+        return by_vectors
+    return from_codes if source.dtype == numba.uint8 else from_float16
 
 
 @compiled
 def load_head(
-    source: Any, offsets: Any, t: int, head_offset: int, is_half: bool, codes: Any, rows: Any, row: int
+    source: Any, offsets: Any, t: int, head_offset: int, codes: Any, rows: Any, row: int, width: int
 ) -> None:
-    """rows[row + j] = one head of the token at offsets[t + j], for j < UNROLL."""
+    """rows[row + j, :width] = one head of the token at offsets[t + j], for j < UNROLL."""
     for j in range(UNROLL):
-        widen(source, np.uintp(offsets[t + j] + head_offset), is_half, codes, rows, row + j)
+        widen(source, offsets[t + j] + head_offset, codes, rows, row + j, width)
 
 
-@compiled
-def load_tokens(
-    source: Any,
-    offsets: Any,
-    t: int,
-    head_stride: int,
-    is_half: bool,
-    codes: Any,
-    rows: Any,
-    num_kv_heads: int,
-) -> None:
-    """rows[kv_head * UNROLL + j] = that head of the token at offsets[t + j], for j < UNROLL.
+def rows_of(
+    source: Any, offsets: Any, t: Any, stride: Any, codes: Any, rows: Any, starts: Any, num_heads: Any
+) -> Any:
+    """Where UNROLL tokens can be read by vectors: a flat array, starts, the first of them, the head stride.
 
-    A token's heads are read one after the other, as they lie.
+    It is the cache itself, unless that holds codes: then it is `rows` [num_heads * UNROLL, head_dim], which
+    they are written to as numbers; `starts` [UNROLL] says where the first head of each token begins there.
+    `stride` is from one kv head of a token to the next.
     """
-    for j in range(UNROLL):
-        for kv_head in range(num_kv_heads):
-            first = np.uintp(offsets[t + j] + kv_head * head_stride)
-            widen(source, first, is_half, codes, rows, kv_head * UNROLL + j)
+
+
+@overload(rows_of, jit_options={"fastmath": FASTMATH})
+def _rows_of(
+    source: Any, offsets: Any, t: Any, stride: Any, codes: Any, rows: Any, starts: Any, num_heads: Any
+) -> Any:
+    def as_they_lie(
+        source: Any, offsets: Any, t: Any, stride: Any, codes: Any, rows: Any, starts: Any, num_heads: Any
+    ) -> Any:
+        return source, offsets, t, stride
+
+    def written(
+        source: Any, offsets: Any, t: Any, stride: Any, codes: Any, rows: Any, starts: Any, num_heads: Any
+    ) -> Any:
+        for j in range(UNROLL):
+            for head in range(num_heads):
+                first, row = offsets[t + j] + head * stride, head * UNROLL + j
+                widen(source, first, codes, rows, row, rows.shape[1])
+        return rows.reshape(-1), starts, 0, UNROLL * rows.shape[1]
+
+    return as_they_lie if can_widen(source.dtype) else written
 
 
 @compiled
-def ask_for_tokens(
-    source: Any, offsets: Any, t: int, head_stride: int, head_dim: int, num_kv_heads: int
-) -> None:
-    """Asks memory for what `load_tokens` will read: it answers after some 100 ns."""
-    line = 64 // source.itemsize
+def ask_for(source: Any, offsets: Any, t: int, head_offset: int, head_dim: int) -> None:
+    """Asks memory for one head of UNROLL tokens that will be read: it answers after some 100 ns."""
     for j in range(UNROLL):
-        for kv_head in range(num_kv_heads):
-            first = np.uintp(offsets[t + j] + kv_head * head_stride)
-            for d in range(0, head_dim, line):
-                prefetch(source, first + np.uintp(d))  # pyright: ignore[reportCallIssue]
+        first = offsets[t + j] + head_offset
+        for d in range(0, head_dim, 64 // source.itemsize):
+            prefetch(source, first + d)  # pyright: ignore[reportCallIssue]

@@ -8,7 +8,6 @@ from engine.attention.cpu_jit import compiled
 from engine.attention.cpu_rows import UNROLL, ZERO, exp, f32
 
 TILE = 64  # keys between two looks at the running maximum
-NUM_OFFSETS = TILE + UNROLL  # see `locate`
 
 
 @compiled
@@ -35,7 +34,7 @@ def locate(
     Visible are [0, sinks) and [window_start, stop), of these the tokens with until[token] >= `asking`, a
     query's position; an empty `until` leaves out none. strides and offsets [3, ...]: of keys, values and
     scales. Past the count, up to a whole group of UNROLL, the offsets repeat the last one, so that the loops
-    need no remainder; one group more is only prefetched.
+    need no remainder.
     """
     count = 0
     while token < stop and count < TILE:
@@ -52,7 +51,7 @@ def locate(
         count += 1
         token += 1
     for which in range(3):
-        for t in range(count, round_up(count) + UNROLL):
+        for t in range(count, round_up(count)):
             offsets[which, t] = offsets[which, count - 1]
     return count, token
 
