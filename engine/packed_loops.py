@@ -32,24 +32,25 @@ from engine.attention.cpu_vectors import (
 VECTORS, TILE_ROWS = 3, 4  # 12 sums, 3 loads and 1 factor: the 16 registers of AVX2
 WIDTH = LANES * VECTORS
 DEPTH = 192  # inputs at a time: their part of a panel, 18 KB, stays in the first-level cache
-LINE = 16  # numbers in a line of the cache
 BLOCK = 128  # rows at a time: their part of x, 96 KB, stays in the second-level cache
 
 
-def _tile(num_rows: int, *, asks: bool = False) -> Any:
+def _tile(num_rows: int) -> Any:
     """Adds x[row : row + num_rows, start : stop] @ panel[start : stop] to out[row :, column :].
 
-    With `asks`, memory is asked meanwhile for the part of a panel that comes DEPTH inputs later.
+    Meanwhile memory is asked for the numbers of all panels from `ask` on: `step` of them for each input.
     """
 
     @intrinsic
     def tile(
-        typing: Any, x: Any, row: Any, start: Any, stop: Any, panels: Any, panel: Any, out: Any, column: Any
-    ) -> Any:
+        typing: Any, x: Any, row: Any, start: Any, stop: Any, panels: Any, panel: Any, out: Any, column: Any,
+        ask: Any, step: Any,
+    ) -> Any:  # fmt: skip
         def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             kinds, given = signature.args, arguments
             x, panels, out = (context.make_array(kinds[i])(context, builder, given[i]) for i in (0, 4, 6))
             row, start, stop, panel, column = given[1], given[2], given[3], given[5], given[7]
+            asked, step = builder.gep(panels.data, [given[8]]), given[9]
             depth, width = (cgutils.unpack_tuple(builder, array.shape, 2)[1] for array in (x, out))
             rows = [builder.add(row, INDEX(r)) for r in range(num_rows)]
             factors = [builder.gep(x.data, [builder.mul(r, depth)]) for r in rows]
@@ -63,9 +64,8 @@ def _tile(num_rows: int, *, asks: bool = False) -> Any:
             sums = variables(builder, [builder.load(target, align=4) for target in targets])
             with loop(builder, start, stop, 1) as (k, _):
                 place = builder.gep(weights, [builder.mul(k, INDEX(WIDTH))])
-                if asks:
-                    for number in range(0, WIDTH, LINE):
-                        ask_for(builder, builder.gep(place, [INDEX(DEPTH * WIDTH + number)]), level=2)
+                of_this = builder.mul(builder.sub(k, start), step)
+                ask_for(builder, builder.gep(asked, [of_this]), level=2)
                 loaded = [load(builder, vector_at(builder, place, v)) for v in range(VECTORS)]
                 for r, line in enumerate(factors):
                     factor = spread(builder, builder.load(builder.gep(line, [k])))
@@ -77,7 +77,7 @@ def _tile(num_rows: int, *, asks: bool = False) -> Any:
             return context.get_dummy_value()
 
         index = types.intp
-        return types.void(x, index, index, index, panels, index, out, index), emit
+        return types.void(x, index, index, index, panels, index, out, index, index, index), emit
 
     return tile
 
@@ -94,7 +94,6 @@ def take(typing: Any, counter: Any) -> Any:
 
 
 tile_1, tile_2, tile_3, tile_4 = (_tile(num_rows) for num_rows in range(1, TILE_ROWS + 1))
-tile_4_asking = _tile(TILE_ROWS, asks=True)
 
 
 @compiled
@@ -109,25 +108,31 @@ def multiply(x: Any, panels: Any, out: Any, num_panels: int, counter: Any) -> No
     num_pieces = (rows + BLOCK - 1) // BLOCK * num_groups
     piece = take(counter)  # pyright: ignore[reportCallIssue]
     while piece < num_pieces:
+        next_piece = take(counter)  # pyright: ignore[reportCallIssue]
         first, last = piece // num_groups * BLOCK, min(piece // num_groups * BLOCK + BLOCK, rows)
+        step = (WIDTH + last - first - 1) * TILE_ROWS // (last - first)
         of_group = piece % num_groups * num_panels
-        for panel in range(of_group, min(of_group + num_panels, panels.shape[0])):
+        end_of_group = min(of_group + num_panels, panels.shape[0])
+        for panel in range(of_group, end_of_group):
             column = panel * WIDTH
             for row in range(first, last):
                 for j in range(column, column + WIDTH):
                     out[row, j] = 0
             for start in range(0, depth, DEPTH):
-                stop, row = min(start + DEPTH, depth), first
-                while row + TILE_ROWS <= last:
-                    if row == first + TILE_ROWS:  # the first waits for memory itself
-                        tile_4_asking(x, row, start, stop, panels, panel, out, column)
+                stop = min(start + DEPTH, depth)
+                ask = (panel * depth + stop) * WIDTH
+                if stop == depth and panel + 1 == end_of_group and next_piece < num_pieces:
+                    ask = next_piece % num_groups * num_panels * depth * WIDTH
+                row = first
+                while row < last:
+                    if last - row >= 4:
+                        tile_4(x, row, start, stop, panels, panel, out, column, ask, step)
+                    elif last - row == 3:
+                        tile_3(x, row, start, stop, panels, panel, out, column, ask, step)
+                    elif last - row == 2:
+                        tile_2(x, row, start, stop, panels, panel, out, column, ask, step)
                     else:
-                        tile_4(x, row, start, stop, panels, panel, out, column)
+                        tile_1(x, row, start, stop, panels, panel, out, column, ask, step)
                     row += TILE_ROWS
-                if last - row == 3:
-                    tile_3(x, row, start, stop, panels, panel, out, column)
-                elif last - row == 2:
-                    tile_2(x, row, start, stop, panels, panel, out, column)
-                elif last - row == 1:
-                    tile_1(x, row, start, stop, panels, panel, out, column)
-        piece = take(counter)  # pyright: ignore[reportCallIssue]
+                    ask += (stop - start) * step
+        piece = next_piece
