@@ -15,7 +15,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
@@ -24,9 +23,10 @@ from bench.gpu.batches import Batch, Shape
 from bench.machine import RESULTS
 from bench.machine import describe as describe_machine
 from engine.attention.cpu_backend import share_out
-from engine.attention.cpu_jit import compiled
+from engine.team import torch_gives_way
 
 TARGET = 0.60
+PAUSE_S = 0.02  # torch's threads wait that long in a busy loop, and cost the next call a core
 DECODES = {
     f"{heads}/8 heads, {name}": Shape(
         num_seqs=8, seq_len=4096 if dtype == torch.float32 else 8192, num_heads=heads, dtype=torch.float32,
@@ -41,17 +41,6 @@ PREFILLS = {
     "4 prompts of 256": Shape(num_seqs=4, seq_len=256, query_len=256, dtype=torch.float32),
 }
 Call = Callable[[], Any]
-
-
-@compiled
-def sum_range(first: int, last: int, numbers: Any, sums: Any) -> None:
-    """sums[piece] = the sum of one piece of `numbers`, for each in [first, last): reads, and little else."""
-    size = numbers.shape[0] // sums.shape[0]
-    for piece in range(first, last):
-        total = np.float32(0)
-        for i in range(piece * size, piece * size + size):
-            total += numbers[i]
-        sums[piece] = total
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -75,14 +64,14 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def decode(num_rounds: int, *, is_tiny: bool) -> dict[str, Any]:
-    """Read bandwidth, and of each shape the bytes of keys and values a second."""
-    numbers = np.ones(2**20 if is_tiny else 2**26, np.float32)
-    sums = np.zeros(64, np.float32)
-    calls: list[Call] = [lambda: share_out(lambda a, b: sum_range(a, b, numbers, sums), 64, 1 << 30)]
+    """Bytes that torch sums a second, on as many threads, and of each shape the bytes of keys and values a second."""
+    pieces = torch.ones(64, 2**14 if is_tiny else 2**20)
+    calls: list[Call] = [lambda: share_out(lambda first, last: pieces[first:last].sum(), 64, pieces.numel())]
     shapes = {name: shrunk(shape) if is_tiny else shape for name, shape in DECODES.items()}
     made = [Batch(shape, torch.device("cpu")) for shape in shapes.values()]
-    read, *seconds = best(calls + [batch.run for batch in made], num_rounds)
-    peak = numbers.nbytes / read
+    with torch_gives_way(torch.get_num_threads()):
+        read, *seconds = best(calls + [batch.run for batch in made], num_rounds)
+    peak = pieces.nbytes / read
     rows = {}
     for (name, shape), took in zip(shapes.items(), seconds, strict=True):
         rate = shape.kv_bytes / took
@@ -116,10 +105,11 @@ def shrunk(shape: Shape) -> Shape:
 
 
 def best(calls: Sequence[Call], num_rounds: int) -> list[float]:
-    """The shortest of `num_rounds` of each, after one to warm up."""
+    """The shortest of `num_rounds` of each, after one to warm up; nobody's threads are awake before it."""
     shortest = [float("inf")] * len(calls)
     for number in range(num_rounds + 1):
         for index, call in enumerate(calls):
+            time.sleep(PAUSE_S)
             start = time.perf_counter()
             call()
             took = time.perf_counter() - start
