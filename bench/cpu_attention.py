@@ -64,7 +64,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def decode(num_rounds: int, *, is_tiny: bool) -> dict[str, Any]:
-    """Bytes that torch sums a second, on as many threads, and of each shape the bytes of keys and values a second."""
+    """Bytes a second: what torch sums, on as many threads, and of each shape the keys and values read."""
     pieces = torch.ones(64, 2**14 if is_tiny else 2**20)
     calls: list[Call] = [lambda: share_out(lambda first, last: pieces[first:last].sum(), 64, pieces.numel())]
     shapes = {name: shrunk(shape) if is_tiny else shape for name, shape in DECODES.items()}
