@@ -20,13 +20,12 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from bench.gpu import batches
 from bench.gpu.batches import Batch, Shape
-from bench.machine import RESULTS
+from bench.machine import RESULTS, let_threads_sleep
 from bench.machine import describe as describe_machine
 from engine.attention.cpu_backend import share_out
 from engine.team import torch_gives_way
 
 TARGET = 0.60
-PAUSE_S = 0.02  # torch's threads wait that long in a busy loop, and cost the next call a core
 DECODES = {
     f"{heads}/8 heads, {name}": Shape(
         num_seqs=8, seq_len=4096 if dtype == torch.float32 else 8192, num_heads=heads, dtype=torch.float32,
@@ -105,16 +104,15 @@ def shrunk(shape: Shape) -> Shape:
 
 
 def best(calls: Sequence[Call], num_rounds: int) -> list[float]:
-    """The shortest of `num_rounds` of each, after one to warm up; nobody's threads are awake before it."""
+    """The shortest of `num_rounds` of each, every time right after another of the same."""
     shortest = [float("inf")] * len(calls)
-    for number in range(num_rounds + 1):
+    for _ in range(num_rounds):
         for index, call in enumerate(calls):
-            time.sleep(PAUSE_S)
+            let_threads_sleep()
+            call()
             start = time.perf_counter()
             call()
-            took = time.perf_counter() - start
-            if number > 0:
-                shortest[index] = min(shortest[index], took)
+            shortest[index] = min(shortest[index], time.perf_counter() - start)
     return shortest
 
 

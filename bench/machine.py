@@ -2,6 +2,7 @@
 
 import os
 import platform
+import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,14 @@ def describe(*packages: str) -> dict[str, Any]:
     """Processor, cores, Python and package versions."""
     facts = {"processor": processor(), "cores": os.cpu_count(), "python": platform.python_version()}
     return {**facts, **{package: _version(package) for package in ("pagelab", *packages)}}
+
+
+def let_threads_sleep() -> None:
+    """Waits until no thread of torch's last operation is awake.
+
+    They wait for the next one in a busy loop, for milliseconds, and cost whoever is timed next a core.
+    """
+    time.sleep(0.02)
 
 
 def processor() -> str:

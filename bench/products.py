@@ -1,13 +1,14 @@
-"""Products of few rows with all matrices of a model, three ways: as a decode step multiplies them.
+"""Products with all matrices of a model, three ways: as a step of so many tokens multiplies them.
 
-    python -m bench.products                        # SmolLM2-135M's shapes, batches of 1 to 32
+    python -m bench.products                        # SmolLM2-135M's shapes, batches of 1 to 256
     python -m bench.products --rows 4,16 --threads 1 --out -
 
 linear   torch's, which rearranges the matrix in every call
 onednn   a matrix laid out once by torch's oneDNN
 panels   ours (`engine.packed`)
 
-The three take turns, so that what else the machine does hits all of them; the best round of each counts.
+Each goes through the matrices of all layers, so that none is in the cache when it is needed. The three take
+turns, so that what else the machine does hits all of them; the best round of each counts.
 """
 
 import argparse
@@ -21,20 +22,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bench.machine import RESULTS, describe
+from bench.machine import RESULTS, describe, let_threads_sleep
 from engine.packed import PackedMatrix
 from sim.models import get_model
 
 Product = Callable[[Tensor], Tensor]
-NUM_COPIES = 6  # of each layer's matrix, used in turn: as in a model, none is in the cache when it is needed
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="bench.products", description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--model", default="smollm2-135m")
-    parser.add_argument("--rows", default="1,2,4,8,16,32", help="batch sizes")
+    parser.add_argument("--rows", default="1,4,8,16,32,64,256", help="batch sizes")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument(
         "--out", default=str(RESULTS / "products.json"), help="result file; - is standard output"
     )
@@ -58,17 +58,20 @@ def time_step(model: str, rows: int, rounds: int) -> dict[str, float]:
     """Milliseconds for the products of one step of `rows` tokens, by way."""
     total = dict.fromkeys(("linear", "onednn", "panels"), 0.0)
     for count, num_out, num_in in shapes(model):
-        matrices = [torch.randn(num_out, num_in) for _ in range(min(NUM_COPIES, count))]
+        matrices = [torch.randn(num_out, num_in) for _ in range(count)]
         x = torch.randn(rows, num_in)
         ways = [ways_of(matrix) for matrix in matrices]
         best = dict.fromkeys(total, float("inf"))
-        for index in range(rounds):
-            for name, product in ways[index % len(ways)].items():
+        for _ in range(rounds):
+            for name in total:
+                let_threads_sleep()
+                ways[0][name](x)
                 start = perf_counter()
-                product(x)
+                for products in ways:
+                    products[name](x)
                 best[name] = min(best[name], perf_counter() - start)
         for name in total:
-            total[name] += 1000 * count * best[name]
+            total[name] += 1000 * best[name]
     return {name: round(value, 2) for name, value in total.items()}
 
 
