@@ -1,11 +1,15 @@
 """What the README shows is what its commands print."""
 
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from sim import Config, Trace, simulate
+from sim.report import summary
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -27,6 +31,21 @@ def test_the_demo_prints_the_tables_in_the_readme(demo):
     shown = re.search(r"<!-- demo: begin -->\n```\n(.*?)```\n<!-- demo: end -->", README, re.S)
     assert shown, "the README has no demo block"
     assert shown[1].splitlines() == printed
+
+
+def test_a_roofline_moves_the_demos_shares_by_what_the_readme_says(demo):
+    report = json.loads((demo[1] / "report.json").read_text(encoding="utf-8"))
+    moved = {"waste": 0.0, "live": 0.0}
+    for shown in report["runs"]:
+        config = Config(allocator=shown["allocator"], pool_tokens=4096, max_len=512, timing="roofline")
+        timed = summary(simulate(Trace.read("demo"), config))
+        moved["waste"] = max(moved["waste"], abs(timed["waste_percent"] - shown["waste_percent"]))
+        live, before = (100 * one["ledger"]["live"] / 4096 for one in (timed, shown))
+        moved["live"] = max(moved["live"], abs(live - before))
+    said = r"waste above moves by up to\s+(\S+) points and what is live by up to (\S+)\."
+    found = re.search(said, README)
+    assert found
+    assert [f"{moved['waste']:.1f}", f"{moved['live']:.1f}"] == list(found.groups())
 
 
 def test_the_demo_writes_one_page_that_needs_no_network(demo):
