@@ -27,7 +27,7 @@ from engine.attention.cpu_vectors import (
     spread,
     variables,
     vector_at,
-)  # fmt: skip
+)
 
 VECTORS, TILE_ROWS = 3, 4  # 12 sums, 3 loads and 1 factor: the 16 registers of AVX2
 WIDTH = LANES * VECTORS
@@ -38,7 +38,8 @@ BLOCK = 128  # rows at a time: their part of x, 96 KB, stays in the second-level
 def _tile(num_rows: int) -> Any:
     """Adds x[row : row + num_rows, start : stop] @ panel[start : stop] to out[row :, column :].
 
-    Meanwhile memory is asked for the numbers of all panels from `ask` on: `step` of them for each input.
+    Meanwhile memory is asked for the numbers of all panels from `ask` on: `step` of them for each input. All
+    at once would keep the core waiting, which has two dozen lines on their way at most.
     """
 
     @intrinsic
@@ -110,7 +111,8 @@ def multiply(x: Any, panels: Any, out: Any, num_panels: int, counter: Any) -> No
     while piece < num_pieces:
         next_piece = take(counter)  # pyright: ignore[reportCallIssue]
         first, last = piece // num_groups * BLOCK, min(piece // num_groups * BLOCK + BLOCK, rows)
-        step = (WIDTH + last - first - 1) * TILE_ROWS // (last - first)
+        num_tiles = (last - first + TILE_ROWS - 1) // TILE_ROWS
+        step = (WIDTH + num_tiles - 1) // num_tiles  # each asks for its share of what comes next
         of_group = piece % num_groups * num_panels
         end_of_group = min(of_group + num_panels, panels.shape[0])
         for panel in range(of_group, end_of_group):
@@ -123,9 +125,8 @@ def multiply(x: Any, panels: Any, out: Any, num_panels: int, counter: Any) -> No
                 ask = (panel * depth + stop) * WIDTH
                 if stop == depth and panel + 1 == end_of_group and next_piece < num_pieces:
                     ask = next_piece % num_groups * num_panels * depth * WIDTH
-                row = first
-                while row < last:
-                    if last - row >= 4:
+                for row in range(first, last, TILE_ROWS):
+                    if last - row >= TILE_ROWS:
                         tile_4(x, row, start, stop, panels, panel, out, column, ask, step)
                     elif last - row == 3:
                         tile_3(x, row, start, stop, panels, panel, out, column, ask, step)
@@ -133,6 +134,5 @@ def multiply(x: Any, panels: Any, out: Any, num_panels: int, counter: Any) -> No
                         tile_2(x, row, start, stop, panels, panel, out, column, ask, step)
                     else:
                         tile_1(x, row, start, stop, panels, panel, out, column, ask, step)
-                    row += TILE_ROWS
                     ask += (stop - start) * step
         piece = next_piece

@@ -1,6 +1,6 @@
 """What decode computes: the query heads of a kv head against UNROLL of its keys, and of its values.
 
-Up to HEADS query heads at a time: a number of a row that is in a register serves them all, and 12 sums or
+Up to three query heads at a time: a number of a row that is in a register serves them all, and 12 sums or
 weights, with what they meet, fill the 16 registers of AVX2.
 """
 
@@ -28,7 +28,7 @@ from engine.attention.cpu_vectors import (
     spread,
     variables,
     vector_at,
-)  # fmt: skip
+)
 
 
 class Pointers:
