@@ -39,7 +39,7 @@ def _tile(num_rows: int) -> Any:
     """Adds x[row : row + num_rows, start : stop] @ panel[start : stop] to out[row :, column :].
 
     Meanwhile memory is asked for the numbers of all panels from `ask` on: `step` of them for each input. All
-    at once would keep the core waiting, which has two dozen lines on their way at most.
+    at once would keep the core waiting, which can have only so many lines on their way.
     """
 
     @intrinsic

@@ -13,7 +13,7 @@ _size: ContextVar[int | None] = ContextVar("size", default=None)
 
 
 def team_size() -> int:
-    """On how many threads compiled loops work: as many as torch uses, unless it `gives_way`."""
+    """On how many threads compiled loops work: as many as torch uses, unless it gives way."""
     return _size.get() or torch.get_num_threads()
 
 
@@ -22,7 +22,7 @@ def torch_gives_way(size: int) -> Generator[None]:
     """Inside, compiled loops work on `size` threads, and torch on the caller's alone.
 
     Threads of torch wait for their next operation in a busy loop, for milliseconds: on as many cores as there
-    are threads, ours would wait for theirs. On two cores it doubled the time of a product.
+    are threads, ours would wait for theirs.
     """
     before = torch.get_num_threads()
     token = _size.set(size)

@@ -33,7 +33,7 @@ def decode_chunks(
     Writes sums [n, num_heads, head_dim] = sum of weight * value, tops (maximum) and totals (sum of weights).
     All heads of a token are taken together, because they lie side by side. While the keys of a tile are
     multiplied, memory is asked for its values, and meanwhile for the keys of the next: little at a time,
-    since a core that has two dozen lines on their way waits before it asks for another.
+    since a core can have only so many lines on their way, and waits before it asks for another.
     """
     num_heads, head_dim = query.shape[1], query.shape[2]
     num_kv_heads = num_heads // slopes.shape[1]

@@ -138,6 +138,14 @@ add_one, add_two, add_three = (_of_heads(number, _add) for number in (1, 2, 3))
 
 
 @compiled
+def how_many(left: int) -> int:
+    """Of so many heads that are left, those to take together: of four two and two, not three and one."""
+    if left == 3 or left > 4:
+        return 3
+    return 2 if left > 1 else 1
+
+
+@compiled
 def score_heads(
     queries: Any, head: int, stop: int, rows: Any, starts: Any, at: int, offset: int, scores: Any, t: int
 ) -> None:
@@ -146,16 +154,14 @@ def score_heads(
     queries [heads, head_dim] and scores [heads, tile] are float32, `rows` a flat cache; all contiguous.
     """
     while head < stop:
-        left = stop - head
-        if left == 3 or left > 4:
+        number = how_many(stop - head)
+        if number == 3:
             score_three(queries, head, rows, starts, at, offset, scores, t)
-            head += 3
-        elif left > 1:
+        elif number == 2:
             score_two(queries, head, rows, starts, at, offset, scores, t)
-            head += 2
         else:
             score_one(queries, head, rows, starts, at, offset, scores, t)
-            head += 1
+        head += number
 
 
 @compiled
@@ -164,13 +170,11 @@ def add_heads(
 ) -> None:
     """sums[h] += weights[h, t + j] * rows[starts[at + j] + offset :], summed over j < UNROLL; as above."""
     while head < stop:
-        left = stop - head
-        if left == 3 or left > 4:
+        number = how_many(stop - head)
+        if number == 3:
             add_three(sums, head, rows, starts, at, offset, weights, t)
-            head += 3
-        elif left > 1:
+        elif number == 2:
             add_two(sums, head, rows, starts, at, offset, weights, t)
-            head += 2
         else:
             add_one(sums, head, rows, starts, at, offset, weights, t)
-            head += 1
+        head += number
