@@ -1,10 +1,15 @@
-"""Shared by all tests: the Triton interpreter where there is no GPU, short traces, and the public data."""
+"""Shared by all tests: Triton's interpreter and no GPU, short traces, and the public data.
+
+Tests compare kernels on CPU tensors, so they are interpreted on every machine, also on one with a GPU. An
+interpreted kernel on a GPU's tensors is slow and cannot be recorded, so nothing here sees one. What needs
+the compiler or a GPU runs in a process of its own: `tests.engine.attention.processes`, `bench.gpu`.
+"""
 
 import os
 from pathlib import Path
 
-if not Path("/dev/nvidia0").exists():  # before anything imports a kernel
-    os.environ.setdefault("TRITON_INTERPRET", "1")
+os.environ["TRITON_INTERPRET"] = "1"  # before anything imports a kernel
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 from collections.abc import Callable
 

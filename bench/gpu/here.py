@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import isinf
 from typing import Any
 
 import torch
@@ -22,10 +23,19 @@ class Here:
         """Whether anything is really measured."""
         return self.device.type == "cuda"
 
+    def is_over(self) -> bool:
+        """Whether the section's time is up."""
+        return time.perf_counter() > self.stop_at
+
+    @property
+    def left_s(self) -> float | None:
+        """Seconds until then; None where there is no end, as a wait for a process takes it."""
+        return None if isinf(self.stop_at) else max(0.0, self.stop_at - time.perf_counter())
+
     def cases(self, cases: dict[str, Any], few: int = 2) -> Iterator[tuple[str, Any]]:
         """All of them in turn while there is time; on a CPU the first few."""
         for name, case in list(cases.items())[: None if self.is_gpu else few]:
-            if time.perf_counter() > self.stop_at:
+            if self.is_over():
                 self.left_out.append(name)
             else:
                 yield name, case

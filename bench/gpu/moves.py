@@ -1,8 +1,11 @@
 """Sections that measure what moves blocks: KV write, copy-on-write, swap."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from bench.gpu.batches import BACKEND, random
 from bench.gpu.here import Here
@@ -58,20 +61,32 @@ def copy(here: Here) -> dict[str, Any]:
     layers, num_blocks = (LAYERS, 1024) if is_gpu else (2, 8)
     storage = random((num_blocks, layers, 2, 16, NUM_KV_HEADS, HEAD_DIM), torch.bfloat16, device)
     apart = [storage[:, layer, kind] for layer in range(layers) for kind in range(2)]
-    for num_pairs in (1, 16, 256) if is_gpu else (2,):
-        pairs = torch.randperm(num_blocks, device=device)[: 2 * num_pairs].view(-1, 2)
+    ways: dict[str, Callable[[Tensor], Any]] = {
+        "one run a block": lambda pairs: copy_blocks([storage], pairs, backend=BACKEND),
+        "each layer": lambda pairs: copy_blocks(apart, pairs, backend=BACKEND),
+        "torch": lambda pairs: move(storage, storage, pairs),
+    }
+    cases = {
+        f"{num_pairs} pairs, {way}": (num_pairs, call)
+        for num_pairs in ((1, 16, 256) if is_gpu else (2,))
+        for way, call in ways.items()
+    }
+    for name, (num_pairs, call) in here.cases(cases, len(cases)):
         moved = 2 * num_pairs * storage[0].nbytes
-        ways = {
-            "one run a block": lambda pairs=pairs: copy_blocks([storage], pairs, backend=BACKEND),
-            "each layer": lambda pairs=pairs: copy_blocks(apart, pairs, backend=BACKEND),
-            "torch": lambda pairs=pairs: move(storage, storage, pairs),
-        }
-        for way, call in ways.items():
-            result = timed([call], device)
-            rate = moved / result.seconds
-            facts = {"bytes": moved, "seconds": result.seconds, "bytes_per_s": rate, "graph": result.graph}
-            found[f"{num_pairs} pairs, {way}"] = facts | {"share_of_copy": rate / here.copy_bytes_per_s}
+        sets = pair_sets(num_pairs, num_blocks, num_sets(moved, device), device)
+        result = timed([partial(call, pairs) for pairs in sets], device)
+        rate = moved / result.seconds
+        facts = {"bytes": moved, "seconds": result.seconds, "bytes_per_s": rate, "graph": result.graph}
+        facts |= {"data_sets": len(sets), "share_of_copy": rate / here.copy_bytes_per_s}
+        found[name] = facts
     return found
+
+
+def pair_sets(num_pairs: int, num_blocks: int, most: int, device: torch.device) -> list[Tensor]:
+    """Sets of pairs that have no block in common, so that none finds its blocks in a cache."""
+    count = min(most, num_blocks // (2 * num_pairs))
+    order = torch.randperm(num_blocks, device=device)[: count * 2 * num_pairs]
+    return list(order.view(count, num_pairs, 2))
 
 
 def swap(here: Here) -> dict[str, Any]:
@@ -81,10 +96,14 @@ def swap(here: Here) -> dict[str, Any]:
     total = 64 * 2**20 if is_gpu else 2**14
     whole = torch.zeros(total, dtype=torch.uint8, device=device)
     host = torch.zeros(total, dtype=torch.uint8, pin_memory=is_gpu)
-    for way, (source, destination) in {"to host": (whole, host), "to GPU": (host, whole)}.items():
+    ways = {"to host": (whole, host), "to GPU": (host, whole)}
+    for way, (source, destination) in here.cases(
+        {f"one transfer, {way}": pair for way, pair in ways.items()}
+    ):
         result = by_the_clock(lambda a=source, b=destination: finish(b.copy_(a), device), 3)
-        found[f"one transfer, {way}"] = {"bytes": total, "bytes_per_s": total / result.seconds}
-    for run in (8192, 32768, 131072, 2097152) if is_gpu else (4096,):
+        found[way] = {"bytes": total, "bytes_per_s": total / result.seconds}
+    runs = (8192, 32768, 131072, 2097152) if is_gpu else (4096,)
+    for _, run in here.cases({f"runs of {run}": run for run in runs}):
         found |= swap_runs(run, total, device)
     return found
 

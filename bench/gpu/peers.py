@@ -1,8 +1,20 @@
-"""Other kernels on the same tensors. Each is optional: what is missing or refuses says why."""
+"""Section: other kernels on the same tensors. Each is optional: what is missing or refuses says why.
 
+    python -m bench.gpu.peers cuda flash_attn SECONDS    one peer on all shapes, as JSON
+
+All but ours and torch's oldest run in processes of their own: a recording that fails leaves torch's random
+generator unusable, and a kernel that fails all of the device, for whoever comes next in the process.
+"""
+
+import json
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -110,14 +122,53 @@ PEERS: dict[str, tuple[Make, int]] = {  # name -> how to call it, block size it 
 }
 
 
-def peers(here: Here) -> dict[str, Any]:
+HERE = ("pagelab", "torch SDPA")  # in this process
+PACKAGES = {"flash_attn": "flash_attn", "flashinfer": "flashinfer", "vLLM": "vllm", "conch": "conch"}
+ROOT = Path(__file__).parents[2]
+START_S = 20.0  # what a process may take to start and to finish its last shape
+Rows = dict[str, dict[str, Any]]
+
+
+def peers(here: Here) -> Rows:
     """Seconds of each on each shape, how far its result is from ours, or why there is none."""
-    pairs = {
-        f"{name}: {peer}": (make, replace(small(shape, here.device), block_size=block_size))
+    found: Rows = {}
+    for peer in HERE:
+        found |= of_peer(peer, here)
+    for peer, _ in here.cases({peer: None for peer in PEERS if peer not in HERE}, len(PEERS)):
+        package = PACKAGES.get(peer)
+        if package and find_spec(package) is None:
+            found |= skipped(peer, f"package {package} is not installed")
+        else:
+            found |= apart(peer, here)
+    return found
+
+
+def of_peer(peer: str, here: Here) -> Rows:
+    """One peer, on the shapes for which there is time."""
+    make, block_size = PEERS[peer]
+    cases = {
+        f"{name}: {peer}": replace(small(shape, here.device), block_size=block_size)
         for name, shape in SHAPES.items()
-        for peer, (make, block_size) in PEERS.items()
     }
-    return {name: attempt(*pair, here.device) for name, pair in here.cases(pairs, len(PEERS))}
+    return {name: attempt(make, shape, here.device) for name, shape in here.cases(cases, 1)}
+
+
+def apart(peer: str, here: Here) -> Rows:
+    """The same in a process of its own."""
+    left_s = here.left_s
+    command = [sys.executable, "-m", "bench.gpu.peers", here.device.type, peer, str(left_s or "inf")]
+    try:
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=left_s)
+    except subprocess.TimeoutExpired:
+        return skipped(peer, f"not done in {left_s:.0f} s")
+    if done.returncode:
+        return skipped(peer, f"its process ended with {done.returncode}: {done.stderr[-300:]}")
+    found: Rows = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def skipped(peer: str, why: str) -> Rows:
+    return {f"{name}: {peer}": {"skipped": why} for name in SHAPES}
 
 
 def attempt(make: Make, shape: Shape, device: torch.device) -> dict[str, Any]:
@@ -139,3 +190,13 @@ def flat(result: torch.Tensor, shape: Shape) -> torch.Tensor:
     if result.dim() == 4 and result.shape[1] == shape.num_heads and result.shape[2] == shape.query_len:
         result = result.transpose(1, 2)
     return result.reshape(-1, shape.num_heads, shape.head_dim).double()
+
+
+def main(device: str, peer: str, left_s: str) -> None:
+    here = Here(torch.device(device), stop_at=time.perf_counter() + float(left_s) - START_S)
+    found = of_peer(peer, here)
+    print(json.dumps(found | {name: {"skipped": "no time was left"} for name in here.left_out}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,5 +1,7 @@
 """Sections that measure attention: decode, the price of pages, prefill."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -40,6 +42,12 @@ SHORTS = {
     ),
     "B32 S4k, 4 queries, contiguous": replace(MEDIUM, query_len=4, contiguous=True),
 }
+LAUNCHES = {
+    f"tile {tile}, {num_warps} warps, {num_stages} stages": (tile, num_warps, num_stages)
+    for tile, num_warps, num_stages in (
+        (32, 4, 5), (32, 4, 7), (64, 4, 3), (64, 4, 5), (64, 4, 7), (64, 8, 5), (128, 8, 5)
+    )
+}  # fmt: skip
 BLOCK_SIZES = (1, 8, 16, 32, 48, 64, 128, 256, 512)
 PREFILLS = {
     "2k": Shape(num_seqs=4, seq_len=2048, query_len=2048),
@@ -89,11 +97,15 @@ def short(here: Here) -> dict[str, Any]:
 def chunks(here: Here) -> dict[str, Any]:
     """Decode with larger chunks than the table's."""
     usual, found = triton_config.MIN_CHUNK, {}
+    swept = {
+        f"{name}, chunks of {tokens}": (shape, tokens)
+        for tokens in ((128, 256, 512, 1024, 4096) if here.is_gpu else (usual,))
+        for name, shape in SWEPT.items()
+    }
     try:
-        for tokens in (128, 256, 512, 1024, 4096) if here.is_gpu else (usual,):
+        for name, (shape, tokens) in here.cases(swept, 1):
             triton_config.MIN_CHUNK = tokens
-            for name, shape in here.cases(SWEPT, 1):
-                found[f"{name}, chunks of {tokens}"] = bandwidth(shape, here)
+            found[name] = bandwidth(shape, here)
     finally:
         triton_config.MIN_CHUNK = usual
     return found
@@ -101,18 +113,28 @@ def chunks(here: Here) -> dict[str, Any]:
 
 def launches(here: Here) -> dict[str, Any]:
     """Decode with other tiles, warps and stages than the table's, at head_dim 128."""
-    key, found = (2, 128), {}
+    found: dict[str, Any] = {}
+    swept = {
+        f"{name}, {what}": (shape, launch)
+        for what, launch in LAUNCHES.items()
+        for name, shape in SWEPT.items()
+    }
+    for name, (shape, launch) in here.cases(swept, 1):
+        with launched(launch):
+            found[name] = bandwidth(shape, here)
+    return found
+
+
+@contextmanager
+def launched(launch: tuple[int, int, int]) -> Iterator[None]:
+    """Decode at head_dim 128 with this tile, number of warps and of stages."""
+    key, (tile, num_warps, num_stages) = (2, 128), launch
     usual = triton_config.DECODE[key]
-    sweep = [(32, 4, 5), (32, 4, 7), (64, 4, 3), (64, 4, 5), (64, 4, 7), (64, 8, 5), (128, 8, 5)]
+    triton_config.DECODE[key] = replace(usual, tile=tile, num_warps=num_warps, num_stages=num_stages)
     try:
-        for tile, num_warps, num_stages in sweep if here.is_gpu else sweep[:1]:
-            triton_config.DECODE[key] = replace(usual, tile=tile, num_warps=num_warps, num_stages=num_stages)
-            for name, shape in here.cases(SWEPT, 1):
-                row = bandwidth(shape, here)
-                found[f"{name}, tile {tile}, {num_warps} warps, {num_stages} stages"] = row
+        yield
     finally:
         triton_config.DECODE[key] = usual
-    return found
 
 
 def block_sizes(here: Here) -> dict[str, Any]:

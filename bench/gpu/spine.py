@@ -22,10 +22,12 @@ def spine(here: Here) -> dict[str, Any]:
     config = Config(
         allocator="paged", pool_tokens=4096, max_len=512, model=model, kv_dtype=kv_dtype, timing="unit"
     )
-    measured = measure(trace, config, device=device.type, clock="modelled")
+    measured = measure(trace, config, device=device.type, clock="modelled", is_over=here.is_over)
+    if measured.is_stopped:
+        here.left_out.append(f"the trace after step {measured.num_steps}")
     facts = measured.meta["engine"]
     simulated = simulate(trace, replace(config, pool_tokens=facts["num_slots"], pool_blocks=None))
     seconds = sum(measured.measured_seconds)
     emitted = sum(len(tokens) for tokens in measured.tokens.values())
-    speed = {"seconds": seconds, "tokens": emitted, "tokens_per_s": emitted / seconds}
+    speed = {"seconds": seconds, "tokens": emitted, "tokens_per_s": emitted / seconds if seconds else None}
     return {"agreement": agreement(simulated, measured), "engine": facts, **speed}

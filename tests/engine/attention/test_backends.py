@@ -3,6 +3,8 @@
 All cases hide NaN in every slot that nobody may see and 2**30 in every table entry that nobody needs.
 """
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -130,6 +132,35 @@ def test_a_row_is_the_same_to_the_bit_in_any_company(backend: str) -> None:
     )
     assert torch.equal(alone.decode(backend), together[1:2])
     assert torch.equal(alone.prefill(backend), prefilled[2:8])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_row_of_one_chunk_is_the_same_to_the_bit_beside_one_of_several(backend: str) -> None:
+    """Alone its table has room for one chunk, for which Triton compiles another kernel."""
+    case = make_case([200, 1100], query_lens=[3, 3], num_heads=2, num_kv_heads=1, block_size=16)
+    rows = case.query[:1], [3], case.prefill_query[:3]
+    alone = type(case)(case.keys, case.values, case.table[:1, :13], case.seq_lens[:1], *rows)
+    assert torch.equal(alone.decode(backend), case.decode(backend)[:1])
+    assert torch.equal(alone.short(backend), case.short(backend)[:3])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("head_dim", [64, 128, 256])
+def test_the_usual_head_dims_equal_the_reference(backend: str, head_dim: int) -> None:
+    case = make_case([37, 300], query_lens=[4, 9], head_dim=head_dim, num_heads=2, num_kv_heads=1)
+    assert_near(case.decode(backend), case.exact().decode("torch"))
+    assert_near(case.prefill(backend), case.exact().prefill("torch"))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("options", FEATURES.values(), ids=FEATURES)
+def test_what_lies_in_slots_that_nobody_may_see_changes_no_bit(backend: str, options: dict) -> None:
+    """NaN there, as a pool has it, and zeros."""
+    case = make_case([5, 70], query_lens=[5, 13], block_size=7, **options)
+    zeros = replace(case, keys=case.keys.nan_to_num(0.0), values=case.values.nan_to_num(0.0))
+    assert case.keys.isnan().any()
+    assert torch.equal(case.decode(backend), zeros.decode(backend))
+    assert torch.equal(case.prefill(backend), zeros.prefill(backend))
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -83,7 +83,8 @@ def test_the_kernel_writes_the_codes_and_scales_that_torch_writes_to_the_bit(
     """Strided sources, padding, vectors of zeros, of huge and of tiny numbers, with NaN and infinity."""
     need("triton")
     torch.manual_seed(0)
-    qkv = torch.randn(5, 9, 40) * 10.0 ** torch.randint(-3, 4, (5, 9, 1))
+    qkv = torch.randn(5, 9, 40) * 10.0 ** torch.randint(-6, 5, (5, 9, 1))
+    qkv *= 10.0 ** torch.randint(-6, 1, (5, 9, 40))  # down to codes that are subnormal, and below
     qkv[0, 3], qkv[0, 4, 7], qkv[2, 5, 1], qkv[2, 4] = 0.0, torch.nan, -torch.inf, 1e-7
     qkv, slots = qkv.to(dtype), torch.tensor([3, -1, 27, 14, 0])
     written = {backend: write(qkv, cache_dtype, slots, backend) for backend in ("torch", "triton")}
