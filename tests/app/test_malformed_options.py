@@ -15,6 +15,8 @@ import click
 import pytest
 
 from app.cli import COMMANDS, cli, run
+from app.comparison import execute
+from engine import EngineFault, MeasuredRun, measure
 from sim import InputError
 from sim.capacity import Capacity
 from sim.sweep import Plan, Store, open_store
@@ -31,7 +33,7 @@ BAD_VALUES = (
 BAD_PLACES = ("/dev/null/x", "/", "x" * 300, "/dev/null/x/y/z")
 WRITERS = {"out", "events", "series", "chrome_trace", "per_request", "prometheus"}
 ENDLESS = {"app", "lessons"}  # good values start servers, or write a site
-ENGINE = {"measure", "compare", "generate"}  # mostly on no device: a good value would load a model
+ENGINE = {"measure", "compare", "generate"}  # often on no device; elsewhere nothing is executed
 OFTEN = ["simulate", "sweep", "capacity"]  # they have the most options
 SLOW = {"claims", "paper"}  # without a name that is not known they compute for minutes
 
@@ -67,7 +69,7 @@ def command_line(random: Random, words: list[str], command: click.Command, trace
             line += random.choices(
                 ("0", "-1", "x", "") if words[0] in ENDLESS else BAD_VALUES, k=option.nargs
             )
-    if words[0] in ENGINE:
+    if words[0] == "generate" or (words[0] in ENGINE and random.random() < 0.5):
         line += ["--device", "tpu"]
     if any(option.name == "as_json" for option in options) and random.random() < 0.5:
         line.append("--json")
@@ -105,6 +107,17 @@ def computing_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     def calibrate(*_: Any, **__: Any) -> None:
         raise InputError("nothing is measured here")
 
+    def measured(*given: Any, device: str, **more: Any) -> MeasuredRun:
+        if device == "tpu":
+            return measure(*given, device=device, **more)
+        raise InputError("nothing is measured here")
+
+    def executed(*given: Any, device: str, **more: Any) -> MeasuredRun | EngineFault:
+        fault = EngineFault(1, [], RuntimeError("nothing is executed here"))
+        return execute(*given, device=device, **more) if device == "tpu" else fault
+
+    monkeypatch.setattr("app.commands.measure.measure_trace", measured)
+    monkeypatch.setattr("app.commands.compare.execute", executed)
     monkeypatch.setattr("app.commands.sweep.ProcessPool", lambda _: Idle())
     monkeypatch.setattr("app.commands.sweep.dask_cluster", cluster)
     monkeypatch.setattr("app.commands.sweep.open_store", fresh_store)
