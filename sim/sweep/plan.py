@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from sim.config import Config
 from sim.dials import check_number
@@ -78,7 +78,7 @@ def _values(name: str, values: Any) -> list[Any]:
 
 def _check_value(name: str, value: object) -> None:
     """Raises InputError for what a row would hold as something else, or not at all."""
-    parts: Sequence[object] = value if isinstance(value, list | tuple) else [value]
+    parts = cast("Sequence[object]", value) if isinstance(value, list | tuple) else [value]
     for part in parts:
         if not isinstance(part, str | int | float | None):
             raise InputError(f"{name} {part}: must be a number, a text, true or false")
