@@ -6,13 +6,14 @@ import pytest
 import torch
 
 from bench.soak import LEGS, burst
+from engine.agreement import agreement
 from engine.measure import execute
 from engine.model import LlamaModel
 from engine.pool import PagedPool
 from engine.sentinel import is_written
 from engine.setup import make_model, make_pool
 from engine.snapshot import EMPTY
-from sim import Trace
+from sim import Trace, simulate
 from sim.events import Kind
 from sim.timing import make_timing
 from tests.engine.running import tiny
@@ -57,6 +58,7 @@ def test_bursts_leave_every_slot_free_and_nothing_in_the_tables(name: str, model
     for trace in bursts(name):
         run = execute(trace, config, model, pool, backend="cpu", timing=make_timing(config))
         seen |= {event.kind for event in run.events}
+        assert agreement(simulate(trace, config), run)["first_difference"] is None
         assert run.free_at_end == config.num_slots
         assert run.report()["requests"]["unfinished"] == 0
         assert not pool.rows and not pool.table.blocks and not pool.table._changed
