@@ -11,6 +11,8 @@ from typing import Any
 
 from sim import InputError, __version__
 
+# Run by each local worker, the replaced ones too: a Ctrl-C is for the one who sweeps.
+IGNORE_CTRL_C = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
 WAIT_S = 20  # for a scheduler to answer, and for the first worker
 
 
@@ -26,17 +28,30 @@ def dask_cluster(scheduler: str | None, num_workers: int | None) -> Generator[Ca
         raise InputError(
             "--scheduler and --workers need dask.distributed; install it with: pip install 'pagelab[dask]'"
         ) from None
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what goes wrong, we say in one line
+    _silence()
     local: Any = Cluster
     if scheduler is not None:
         with _connect(scheduler) as client:
             yield lambda: ClusterExecutor(client)
         return
     with (
-        local(n_workers=num_workers, threads_per_worker=1, dashboard_address=None) as cluster,
+        local(
+            n_workers=num_workers,
+            threads_per_worker=1,
+            dashboard_address=None,
+            preload=IGNORE_CTRL_C,
+            silence_logs=logging.CRITICAL,
+        ) as cluster,
         _connect(cluster) as client,
     ):
         yield lambda: ClusterExecutor(client)
+
+
+def _silence() -> None:
+    """What goes wrong, we say in one line. Some of Dask's loggers have a level of their own."""
+    for name in ["distributed", *logging.root.manager.loggerDict]:
+        if name.partition(".")[0] == "distributed":
+            logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
 class ClusterExecutor(Executor):

@@ -5,8 +5,8 @@ OpenMetrics 1.0, under vLLM's names where it has the metric: a dashboard for vLL
     promtool tsdb create-blocks-from openmetrics run.prom data/
 
 Gauges have a sample a step, counters and histograms one at the end; times are seconds on the run's clock.
-Names, buckets and meaning are those of vllm/v1/metrics/loggers.py; only vLLM before its version 1 has
-`num_requests_swapped`. What vLLM does not have is called `pagelab:`.
+Names, buckets and meaning are those of vllm/v1/metrics/loggers.py, seen in 0.32. What vLLM does not have is
+called `pagelab:`, also what only its first version had (`num_requests_swapped`).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -130,7 +130,7 @@ def seconds(which: str) -> Callable[[Run], NDArray[np.float64]]:
 METRICS = (
     gauge("vllm:num_requests_running", "Requests in the running queue.", slots_of("running")),
     gauge("vllm:num_requests_waiting", "Requests that wait to be admitted.", slots_of("waiting")),
-    gauge("vllm:num_requests_swapped", "Requests whose KV is in host memory.", slots_of("swapped")),
+    gauge("pagelab:num_requests_swapped", "Requests whose KV is in host memory.", slots_of("swapped")),
     gauge("vllm:kv_cache_usage_perc", "Share of the KV pool that is held; 1 is all of it.", usage),
     *(
         gauge(f"pagelab:kv_slots_{name}", f"Slots of the pool in the class {name}.", slots_of(name))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 LEAST = {  # smallest value of a count
     "block_size": 1, "max_len": 1, "max_seqs": 1, "pool_tokens": 1, "pool_blocks": 1, "max_batch_tokens": 1,
     "tensor_parallel": 1, "window": 1, "keep_recent": 1,
-    "swap_blocks": 0, "sinks": 0, "keep_heavy": 0, "speculate": 0,
+    "swap_blocks": 0, "sinks": 0, "keep_heavy": 0, "speculate": 0, "seed": 0,
 }  # fmt: skip
 MAX_SLOTS = 2**31 - 1  # means are exact up to here (`sim.series`)
 MAX_BLOCKS = 2**25  # the free list and the reference counts of so many take 1.5 GB

@@ -14,7 +14,7 @@ from typing import Any
 from sim.config import Config
 from sim.errors import InputError
 from sim.report import LATENCIES, report_run
-from sim.serve import simulate
+from sim.serve import IsOver, simulate
 from sim.trace import Trace
 
 PRECISION = 0.01  # of the rate
@@ -55,7 +55,7 @@ class Target:
 
 
 def _is_positive(text: str) -> bool:
-    return text.count(".") <= 1 and text != "." and float(text) > 0
+    return text.count(".") <= 1 and text != "." and 0 < float(text) < float("inf")  # 1e999 is infinite
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,13 +72,19 @@ class Capacity:
     """The highest rate found, and every rate tried, lowest first.
 
     `best` is None where the target is missed at any rate; `is_bounded` is False where it is still met when
-    all requests arrive practically at once, so that the trace is too short to say.
+    all requests arrive practically at once, so that the trace is too short to say. Where the search
+    `is_stopped`, `best` is the best of what had been tried, and the capacity may be higher.
     """
 
     config: Config
     best: Point | None
     is_bounded: bool
     points: tuple[Point, ...]
+    is_stopped: bool = False
+
+
+class _Stopped(Exception):
+    """Somebody ended the search."""
 
 
 def usual_rate(trace: Trace) -> float:
@@ -89,14 +95,24 @@ def usual_rate(trace: Trace) -> float:
 
 
 def find_capacity(
-    trace: Trace, config: Config, targets: list[Target], on_point: Callable[[Point], None] | None = None
+    trace: Trace,
+    config: Config,
+    targets: list[Target],
+    on_point: Callable[[Point], None] | None = None,
+    is_over: IsOver | None = None,
 ) -> Capacity:
-    """The highest rate of `trace` at which `config` meets all `targets`. `on_point` is told of each try."""
+    """The highest rate of `trace` at which `config` meets all `targets`.
+
+    `on_point` is told of each try, and `is_over` asked as often as a run asks it whether to end the search.
+    """
     rate = usual_rate(trace)
     tried: dict[float, Point] = {}
 
     def is_met(scale: float) -> bool:
-        report = report_run(simulate(trace.scale_rate(scale), config, record=False), with_requests=False)
+        run = simulate(trace.scale_rate(scale), config, record=False, is_over=is_over)
+        if is_over and is_over():
+            raise _Stopped  # the run may have been cut short, and says nothing then
+        report = report_run(run, with_requests=False)
         point = Point(
             rate=rate * scale, is_met=all(target.is_met(report) for target in targets), report=report
         )
@@ -105,15 +121,23 @@ def find_capacity(
             on_point(point)
         return point.is_met
 
-    low, high = bracket(is_met)
-    while low is not None and high is not None and high > low * (1 + PRECISION):
-        middle = (low * high) ** 0.5
-        low, high = (middle, high) if is_met(middle) else (low, middle)
+    is_stopped = False
+    try:
+        low, high = bracket(is_met)
+        while low is not None and high is not None and high > low * (1 + PRECISION):
+            middle = (low * high) ** 0.5
+            low, high = (middle, high) if is_met(middle) else (low, middle)
+    except _Stopped:
+        is_stopped = True
+        scales = [scale for scale in tried if ONE_BY_ONE < scale < AT_ONCE]
+        low = max((scale for scale in scales if tried[scale].is_met), default=None)
+        high = min((scale for scale in scales if not tried[scale].is_met), default=None)
     return Capacity(
         config=config,
         best=None if low is None else tried[low],
         is_bounded=high is not None,
         points=tuple(tried[scale] for scale in sorted(tried) if ONE_BY_ONE < scale < AT_ONCE),
+        is_stopped=is_stopped,
     )
 
 

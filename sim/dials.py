@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import Field, field
+from math import isfinite
 from types import NoneType
 from typing import Any, get_args
 
 from sim.errors import InputError
 
+MOST_BITS = 63  # of a whole number: as many as JSON's readers and SQLite keep
 TYPE_NAMES = {int: "a whole number", float: "a number", bool: "True or False", str: "a text"}
 
 
@@ -38,3 +40,19 @@ def check_type(item: Field[Any], value: Any) -> None:
     is_right = is_number if kind is int else isinstance(value, kind) or (kind is float and is_number)
     if not is_right:
         raise InputError(f"{words(item)} {value!r}: must be {TYPE_NAMES[kind]}")
+    check_number(words(item), value)
+
+
+def check_number(name: str, value: object) -> None:
+    """Raises InputError for a number that no report or row could hold: JSON has no NaN and no infinity."""
+    if isinstance(value, float) and not isfinite(value):
+        raise InputError(f"{name} {value}: must be a finite number")
+    if isinstance(value, int) and value.bit_length() > MOST_BITS:
+        raise InputError(f"{name}: a whole number of {value.bit_length()} bits; at most {MOST_BITS}")
+
+
+def check_seed(seed: int) -> None:
+    """Raises InputError for a seed that no generator of random numbers takes, or that no report holds."""
+    if seed < 0:
+        raise InputError(f"seed {seed}: must be at least 0")
+    check_number("seed", seed)

@@ -1,6 +1,7 @@
 """`pagelab capacity`: the highest request rate that meets a latency target, for each policy and memory."""
 
 import sys
+from contextlib import ExitStack
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -12,7 +13,9 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from app.files import only_writer
 from app.help import SectionedCommand
+from app.interrupt import listening
 from app.options import config_options, make_configs, take_trace, trace_options
 from app.waiting import waiting
 from sim import Config, InputError
@@ -56,15 +59,22 @@ def capacity(
     """Play TRACE faster and faster under each policy until it misses a target, by bisection.
 
     A target is ttft, tpot, e2e or normalized latency at mean, p50, p95 or p99, in seconds.
+
+    Ctrl-C ends the search; what was found until then is reported, and each search that was cut short says so.
     """
     wanted = [Target.parse(text) for text in targets]
     costs = Costs(price_per_hour=price_per_hour, power_w=power_w)
     trace = take_trace(options)
     configs = with_memories(make_configs(allocators or ("paged",), options), memories)
+    if out:
+        click.get_current_context().with_resource(only_writer(Path(out)))
     found: list[Capacity] = []
-    with waiting("rates", USUAL_TRIES * len(configs), shown=not quiet) as advance:
+    total = USUAL_TRIES * len(configs)
+    with listening() as interrupt, waiting("rates", total, shown=not quiet) as advance:
         for config in configs:
-            found.append(find_capacity(trace, config, wanted, lambda _: advance()))
+            found.append(find_capacity(trace, config, wanted, lambda _: advance(), interrupt))
+            if interrupt.came:
+                break
     document: dict[str, Any] = {
         "trace": describe_trace(trace),
         "targets": [str(target) for target in wanted],
@@ -81,6 +91,7 @@ def capacity(
         show(document)
     if out:
         write(Path(out), document, to_stderr=as_json)
+    interrupt.end("the report says what was found")
 
 
 def with_memories(configs: list[Config], memories: tuple[str, ...]) -> list[Config]:
@@ -104,6 +115,7 @@ def describe(found: Capacity, targets: list[Target], costs: Costs) -> dict[str, 
         "devices": config.tensor_parallel,
         "rate": None,
         "is_bounded": found.is_bounded,
+        "is_stopped": found.is_stopped,
         "config": config.as_json(),
         "points": [describe_point(point, targets) for point in found.points],
     }
@@ -173,8 +185,12 @@ def cells(entry: dict[str, Any], names: list[str], costs: list[str]) -> list[str
     """One row of the table."""
     head = [entry["allocator"], f"{entry['pool_bytes'] / 1e9:.2f}"]
     if entry["rate"] is None:
-        return [*head, "missed at any rate"]
-    rate = f"{entry['rate']:.4g}" if entry["is_bounded"] else f"over {entry['rate']:.4g}: trace too short"
+        return [*head, "interrupted" if entry["is_stopped"] else "missed at any rate"]
+    rate = f"{entry['rate']:.4g}"
+    if entry["is_stopped"]:
+        rate = f"at least {rate}: interrupted"
+    elif not entry["is_bounded"]:
+        rate = f"over {rate}: trace too short"
     return [
         *head,
         rate,
@@ -187,13 +203,15 @@ def cells(entry: dict[str, Any], names: list[str], costs: list[str]) -> list[str
 
 
 def write(folder: Path, document: dict[str, Any], *, to_stderr: bool) -> None:
-    """The document, and its picture."""
+    """The document and its picture, both or neither."""
     from app.capacity_plot import draw  # matplotlib takes a while
     from app.plots import as_png
 
     text = orjson.dumps(document, option=orjson.OPT_INDENT_2)
     picture = as_png(draw(document))
-    for name, content in (("capacity.json", text), ("capacity.png", picture)):
-        with new_file(folder / name) as out_file:
-            out_file.write(content)
+    with ExitStack() as both:
+        for name, content in (("capacity.json", text), ("capacity.png", picture)):
+            file = both.enter_context(new_file(folder / name))
+            file.write(content)
+            file.flush()  # a full disk is met here, before either file has its name
     click.echo(f"plot: {folder / 'capacity.png'}", err=to_stderr)

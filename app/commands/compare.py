@@ -14,8 +14,8 @@ from app.output import Output, each_step, progress
 from app.recording import AnyRun
 from engine import measure
 from engine.forecast import forecast
-from engine.peers import PEERS, serve_with_vllm, vllm_python
-from sim import Config, InputError
+from engine.peers import PEERS, refuse_vllm, serve_with_vllm, vllm_python
+from sim import Config, InputError, Trace
 from sim.alloc import ALLOCATORS
 from sim.choices import TIMINGS
 from sim.errors import unknown_name
@@ -63,8 +63,12 @@ def compare(
     output = Output.take(options)
     trace = take_trace(options)
     configs = make_configs(allocators or DEFAULT_ALLOCATORS, options, **DEFAULTS)
-    if peer and all(config.allocator != "paged" for config in configs):
-        raise InputError("--with vllm: it is held against --allocator paged; add that")
+    if peer:
+        served = [config for config in configs if config.allocator == "paged"]
+        if not served:
+            raise InputError("--with vllm: it is held against --allocator paged; add that")
+        for config in served:
+            refuse_vllm(trace, config)
 
     def shown(what: str, config: Config) -> AbstractContextManager[OnProgress | None]:
         return progress(f"{what} {config.allocator}", trace.num_requests, shown=output.shows_progress)
@@ -86,14 +90,24 @@ def compare(
                     forecasts.append(forecast(comparison.simulated, comparison.measured, free))
             if interrupt.came:
                 break
+        peers, fault = serve_with_peer(trace, comparisons) if peer and not interrupt.came else ([], None)
     runs: list[AnyRun] = [run for comparison in comparisons for run in comparison.runs]
     verdicts = [comparison.verdict for comparison in comparisons]
-    peers = [
-        serve_with_vllm(trace, each.measured.config, each.measured).report()
-        for each in comparisons
-        if peer and not interrupt.came and each.measured and each.measured.config.allocator == "paged"
-    ]
     output.write(runs, verdicts, forecasts, peers)
     interrupt.end("the report says what was done, and compares both sides")
+    if fault:
+        raise InputError(f"{fault}; our own runs are reported without it")
     agree = all(row["first_difference"] is None for row in verdicts)
     return 0 if agree else 1
+
+
+def serve_with_peer(
+    trace: Trace, comparisons: list[Comparison]
+) -> tuple[list[dict[str, Any]], InputError | None]:
+    """What vLLM made of the trace, or why it made nothing: our own runs are not lost for that."""
+    ours = [each.measured for each in comparisons if each.measured]
+    try:
+        paged = [run for run in ours if run.config.allocator == "paged"]
+        return [serve_with_vllm(trace, run.config, run).report() for run in paged], None
+    except InputError as error:
+        return [], error

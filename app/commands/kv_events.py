@@ -27,7 +27,7 @@ from sim.files import refuse_place
 def kv_events(
     stream: Path, blocks: int | None, html: Path | None, events: Path | None, as_json: bool
 ) -> None:
-    """Read STREAM, batches that vLLM published with --kv-events-config, as msgpack or as JSON Lines.
+    """Read STREAM, batches that vLLM published with --kv-events-config, as msgpack or as JSON.
 
     A stream names no requests: what the player shows as one is a chain of blocks, each behind its parent.
     """

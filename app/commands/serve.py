@@ -9,6 +9,7 @@ from time import sleep
 import click
 
 from sim import InputError
+from sim.files import reason
 
 PAGE = Path(__file__).parents[1] / "visualizer.py"
 START_PAGE = "app.playground"
@@ -27,9 +28,9 @@ def app(port: int, host: str) -> None:
     try:
         with socket.create_server((host, port)):
             pass
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # UnicodeError: what no name of a machine can be
         raise InputError(
-            f"port {port} on {host}: {error.strerror}; choose another with --port or --host"
+            f"port {port} on {host}: {reason(error)}; choose another with --port or --host"
         ) from error
     click.echo(f"PageLab on http://{host}:{port}")
 

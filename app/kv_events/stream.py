@@ -1,7 +1,7 @@
 """Reading a stream that vLLM published: batches of BlockStored, BlockRemoved and AllBlocksCleared.
 
-A file holds the payloads one after the other, as msgpack (what vLLM sends) or as JSON, one batch a line. Both
-come in two dresses, by vLLM's version: positional arrays or maps with a `type`.
+A file holds the payloads one after the other, as msgpack (what vLLM sends) or as JSON: a line each, indented,
+or all in one array. Both come in two dresses, by vLLM's version: positional arrays or maps with a `type`.
 
     [ts, [["BlockStored", block_hashes, parent_block_hash, token_ids, block_size, lora_id, medium]], rank]
     {"ts": ts, "events": [{"type": "BlockStored", "block_hashes": [...], ...}], "data_parallel_rank": 0}
@@ -13,6 +13,7 @@ Source: vllm/distributed/kv_events.py. Hashes are integers or bytes (base64 text
 # (msgpack says nothing of its types)
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +30,7 @@ FIELDS = {
     "BlockRemoved": ("block_hashes", "medium"),
     "AllBlocksCleared": (),
 }
+SPACE = re.compile(r"\s*")
 MOST_BYTES = 2**30
 MOST_BLOCK_TOKENS = 2**16
 
@@ -74,7 +76,7 @@ def read_stream(path: Path) -> list[Batch]:
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {reason(error)}") from None
     batches: list[Batch] = []
-    unpacked = _json_lines(path, data) if data[:1] < b"\x80" else _msgpack(path, data)
+    unpacked = _json(path, data) if data[:1] < b"\x80" else _msgpack(path, data)
     for number, value in enumerate(unpacked, start=1):
         try:
             batches.append(_batch(value))
@@ -85,13 +87,30 @@ def read_stream(path: Path) -> list[Batch]:
     return batches
 
 
-def _json_lines(path: Path, data: bytes) -> Iterator[Any]:
-    for number, line in enumerate(data.splitlines(), start=1):
+def _json(path: Path, data: bytes) -> Iterator[Any]:
+    """Values one after the other, whatever stands between them; an array that is no batch holds batches."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: is neither JSON nor msgpack ({error})") from None
+    decoder, place = json.JSONDecoder(), _after_space(text, 0)
+    while place < len(text):
         try:
-            if line.strip():
-                yield json.loads(line)
+            value, place = decoder.raw_decode(text, place)
         except (ValueError, RecursionError) as error:
-            raise InputError(f"{path}, line {number}: is neither JSON nor msgpack ({error})") from None
+            line = text.count("\n", 0, place) + 1
+            raise InputError(f"{path}, line {line}: is neither JSON nor msgpack ({error})") from None
+        yield from value if _is_list_of_batches(value) else [value]
+        place = _after_space(text, place)
+
+
+def _after_space(text: str, place: int) -> int:
+    return SPACE.match(text, place).end()  # pyright: ignore[reportOptionalMemberAccess]  it may be empty
+
+
+def _is_list_of_batches(value: Any) -> bool:
+    """A batch begins with its time, and a list of batches with a batch."""
+    return isinstance(value, list) and bool(value) and isinstance(value[0], list | dict)
 
 
 def _msgpack(path: Path, data: bytes) -> Iterator[Any]:

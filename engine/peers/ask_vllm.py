@@ -8,7 +8,9 @@ import tempfile
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+
+import torch
 
 from engine.checkpoint.export import export
 from engine.checkpoint.named import weights_of
@@ -23,6 +25,7 @@ from sim.trace.trace import Trace
 
 PYTHON = "PAGELAB_VLLM_PYTHON"
 CPU_BLOCK = 32  # on a CPU vLLM runs blocks of a multiple of this
+CPU_HEAD_DIMS = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)  # v1/attention/backends/cpu_attn.py, 0.32
 DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 LIMIT_S = 3600
 
@@ -82,7 +85,7 @@ def serve_with_vllm(trace: Trace, config: Config, measured: MeasuredRun) -> Vllm
     Raises InputError where vLLM is missing, cannot run the model, or the trace wants several sequences.
     """
     python = vllm_python()
-    refuse(trace, config)
+    refuse_vllm(trace, config)
     with tempfile.TemporaryDirectory() as name:
         work = make_work(trace, config, Path(name))
         path = Path(name, "work.json")
@@ -108,12 +111,18 @@ def serve_with_vllm(trace: Trace, config: Config, measured: MeasuredRun) -> Vllm
     )
 
 
-def refuse(trace: Trace, config: Config) -> None:
+def refuse_vllm(trace: Trace, config: Config) -> None:
     """Raises InputError for what vLLM is not asked here."""
     if any(request.width > 1 for request in trace.requests):
         raise InputError("--with vllm: a request wants several sequences; vLLM is asked for one each here")
     if config.kv_dtype not in DTYPES:
         raise InputError(f"--with vllm and --kv-dtype {config.kv_dtype}: use fp32, bf16 or fp16")
+    head_dim = config.spec.head_dim
+    if not torch.cuda.is_available() and head_dim not in CPU_HEAD_DIMS:
+        raise InputError(
+            f"--with vllm and --model {config.model}: on a CPU vLLM has attention for heads of "
+            f"{', '.join(map(str, CPU_HEAD_DIMS))}, not of {head_dim}; use --model smollm2-135m"
+        )
     worst = max(request.worst_case_tokens for request in trace.requests)
     if worst > min(config.max_len, config.num_slots // CPU_BLOCK * CPU_BLOCK):
         raise InputError(f"--with vllm: a request may need {worst} slots; raise --pool-tokens or --max-len")
@@ -171,4 +180,17 @@ def _ask(python: str, path: Path) -> dict[str, Any]:
     lines = [line for line in done.stderr.splitlines() if line.strip()]
     if done.returncode or not done.stdout.strip():
         raise InputError(f"--with vllm: it failed: {lines[-1] if lines else f'exit code {done.returncode}'}")
-    return json.loads(done.stdout.splitlines()[-1])
+    return _answer(python, done.stdout.splitlines()[-1])
+
+
+def _answer(python: str, line: str) -> dict[str, Any]:
+    """What the script printed last; anything else was not said by it."""
+    try:
+        found: object = json.loads(line)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or "rows" not in found:
+        raise InputError(
+            f"--with vllm: {python} answered {line[:80]!r}; let {PYTHON} name the Python that has vLLM"
+        )
+    return cast("dict[str, Any]", found)

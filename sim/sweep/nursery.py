@@ -143,14 +143,17 @@ def virtual_bytes() -> int:
 
 
 def main() -> None:
-    """Serves its worker until that goes."""
+    """Serves its worker until that goes, be it while its answer is written."""
     orders = sys.stdin.buffer
     nursery = Nursery(orders)
     for line in iter(orders.readline, b""):
         order = orjson.loads(line)
         row = nursery.row_of(order["configuration"], order["limit_bytes"])
-        sys.stdout.buffer.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
-        sys.stdout.buffer.flush()
+        try:
+            sys.stdout.buffer.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
+            sys.stdout.buffer.flush()
+        except BrokenPipeError:
+            os._exit(1)  # at once: an orderly exit would try to flush it again, and complain
 
 
 if __name__ == "__main__":

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from sim.config import Config
+from sim.dials import check_number
 from sim.errors import InputError, unknown_name
 from sim.scopes import applies
 from sim.trace import BUILTINS, TraceChoice
@@ -40,13 +41,20 @@ class Plan:
         The last dial of the grid changes fastest, but those of the trace slowest, so that a worker reads it
         once. A dial for which an allocator has no use is left out there
         if another allocator of the sweep has one, and what is then the same twice stands once. Raises
-        InputError for unknown dials, missing traces and files, and sweeps of nothing or of too many.
+        InputError for unknown dials, values that a row cannot hold, missing traces and files, and sweeps of
+        nothing or of too many.
         """
         lists = {name: _values(name, values) for name, values in (grid or {}).items()}
         lists = dict(sorted(lists.items(), key=lambda item: item[0] not in OF_TRACE))
         for name in (*fixed, *lists, *(name for one in listed for name in one)):
             if name not in DIALS:
                 raise unknown_name("dial", name, DIALS)
+        for one in (fixed, *listed):
+            for name, value in one.items():
+                _check_value(name, value)
+        for name, values in lists.items():
+            for value in values:
+                _check_value(name, value)
         _count(lists, listed)
         merged = [{**fixed, **one} for one in (*_combinations(lists, listed), *listed)]
         useful = [_without_useless(one, merged) for one in merged]
@@ -66,6 +74,25 @@ def _values(name: str, values: Any) -> list[Any]:
     if not isinstance(values, list | tuple) or not values:
         raise InputError(f"grid {name} {values!r}: must be a list of values, such as [1, 2]")
     return list(values)  # pyright: ignore
+
+
+def _check_value(name: str, value: object) -> None:
+    """Raises InputError for what a row would hold as something else, or not at all."""
+    parts = cast("Sequence[object]", value) if isinstance(value, list | tuple) else [value]
+    for part in parts:
+        if not isinstance(part, str | int | float | None):
+            raise InputError(f"{name} {part}: must be a number, a text, true or false")
+        check_number(name, part)
+        if isinstance(part, str) and not _is_utf8(part):
+            raise InputError(f"{name} {part!r}: must be a text in UTF-8")
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _count(grid: Mapping[str, list[Any]], listed: Sequence[Mapping[str, Any]]) -> None:

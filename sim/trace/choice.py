@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 
-from sim.dials import check_type, dial
+from sim.dials import check_seed, check_type, dial
 from sim.errors import InputError
 from sim.request import Request
 from sim.trace.pieces import generate_pieces, read_pieces
@@ -39,6 +39,7 @@ class TraceChoice:
 
         Raises InputError for anything that cannot be read, or leaves no request.
         """
+        check_seed(seed)
         trace = Trace.read(self.trace, format=self.format, rate=self.rate, spread_s=self.spread, seed=seed)
         if self.rate_scale is not None:
             trace = trace.scale_rate(self.rate_scale)

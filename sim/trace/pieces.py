@@ -89,7 +89,7 @@ def _said_in_one_line(label: str) -> Generator[None]:
 
 def generate_pieces(name: str, num_requests: int, seed: int) -> Iterator[list[Request]]:
     """`num_requests` by the law of the built-in trace `name`. Raises InputError where it has none."""
-    law = BUILTINS[name].law
+    law = BUILTINS[name].law if name in BUILTINS else None
     if law is None:
         generated = ", ".join(known for known, builtin in BUILTINS.items() if builtin.law)
         raise InputError(f"--requests {num_requests} with {name}: only {generated} can be of any length")

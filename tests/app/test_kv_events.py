@@ -122,8 +122,13 @@ def test_json_and_msgpack_arrays_and_maps_say_the_same(tmp_path: Path):
     path = tmp_path / "stream.jsonl"
     lines = [json.dumps({"ts": ts, "events": events}) for ts, events, _ in batches]
     path.write_text("\n".join(lines))
-    one, *others = (run_of("stream", read_stream(where))[0].events for where in (STREAM, arrays, path))
-    assert others == [one, one]
+    indented, listed, in_one = (tmp_path / name for name in ("indented.json", "listed.json", "in_one.json"))
+    indented.write_text("\n".join(json.dumps(json.loads(line), indent=2) for line in lines))
+    listed.write_text(json.dumps([json.loads(line) for line in lines], indent=1))
+    in_one.write_text(json.dumps([[ts, list(map(as_array, events)), 0] for ts, events, _ in batches]))
+    dresses = (STREAM, arrays, path, indented, listed, in_one)
+    one, *others = (run_of("stream", read_stream(where))[0].events for where in dresses)
+    assert others == [one] * 5
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,12 @@
 import json
 import os
 import random
+import re
 import signal
 import sqlite3
 import subprocess
 import sys
 import time
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import pytest
 
 from app.cli import run as pagelab
 from sim.sweep import Plan, open_store, work
+from tests.app.test_dirty import limited
 from tests.sim.sweep.making import DEMO, nurseries
 from tests.waiting import wait_for
 
@@ -129,7 +130,6 @@ def test_ctrl_c_says_how_to_go_on_and_stops_at_once(tmp_path):
         sys.executable, "-m", "app", "sweep", "sharegpt-like", "--prefix-cache", "hash", "--seed", "1",
         "--seed", "2", "--processes", "2", "--out", str(tmp_path),
     ]  # fmt: skip
-    as_in_a_terminal = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a background job ignores it
     process = psutil.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, preexec_fn=as_in_a_terminal)
     working = wait_for(lambda: [child for one in nurseries(process) for child in one.children()])
     process.send_signal(signal.SIGINT)
@@ -138,6 +138,49 @@ def test_ctrl_c_says_how_to_go_on_and_stops_at_once(tmp_path):
     assert said.splitlines()[-1].startswith("pagelab: interrupted: 0 of 2 rows are in")
     assert "Traceback" not in said
     wait_for(lambda: not any(map(is_alive, working)), seconds=2)
+
+
+MANY = 120  # configurations of some milliseconds: at any moment some nursery is answering
+
+
+def many_short(out: Path) -> list[str]:
+    seeds = [part for seed in range(MANY) for part in ("--seed", str(seed))]
+    return [sys.executable, "-m", "app", "sweep", *SMALL, *seeds, "--processes", "3", "--out", str(out)]
+
+
+def as_in_a_terminal() -> None:
+    """In the child: a background job would ignore Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def test_a_ctrl_c_amid_many_short_ones_is_one_line(tmp_path):
+    """A nursery whose worker went while it answered once printed a traceback of a broken pipe."""
+    command = many_short(tmp_path)
+    with psutil.Popen(
+        command, cwd=ROOT, stderr=subprocess.PIPE, text=True, preexec_fn=as_in_a_terminal
+    ) as process:
+        wait_for(lambda: rows_in(tmp_path) > 10)
+        process.send_signal(signal.SIGINT)
+        said = process.stderr.read()  # ends when the last who holds it has gone, nurseries too
+    assert process.returncode == 130
+    (line,) = (line for line in said.splitlines() if not line.startswith("sweep: "))
+    found = re.match(rf"pagelab: interrupted: (\d+) of {MANY} rows are in", line)
+    assert found and int(found[1]) == rows_in(tmp_path)
+
+
+def test_a_disk_that_fills_amid_many_short_ones_is_one_line_and_keeps_the_rows(tmp_path):
+    command = many_short(tmp_path)
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False, preexec_fn=limited(100_000)
+    )
+    assert done.returncode == 2
+    (line,) = (line for line in done.stderr.splitlines() if not line.startswith("sweep: "))
+    assert line.startswith(f"pagelab: {tmp_path}/sweep.sqlite: ")
+    assert "make room or choose another --out, then start again" in line
+    before = rows_in(tmp_path)
+    assert 0 < before < MANY
+    assert subprocess.run([*command, "--quiet"], cwd=ROOT, check=False).returncode == 0
+    assert rows_in(tmp_path) == MANY
 
 
 def test_a_memory_hog_is_a_row_like_others(tmp_path, capsys):

@@ -1,6 +1,6 @@
 """vLLM beside us: what it is asked, what is made of its answer, and the reasons why it is not asked.
 
-A stand-in answers in vLLM's place; `tests/peers` asks the real one.
+A stand-in answers in vLLM's place; `tests/peers/test_vllm_serves.py` asks the real one.
 """
 
 import json
@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from app.cli import run as pagelab
 from engine import measure
@@ -28,7 +29,11 @@ ROWS = [
 
 @pytest.fixture
 def answering(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Lets an interpreter answer with the given rows and tokens; returns where it keeps the work it saw."""
+    """Lets an interpreter answer with the given rows and tokens; returns where it keeps the work it saw.
+
+    Other than vLLM on a CPU it takes the heads of the model `tiny`.
+    """
+    monkeypatch.setattr("engine.peers.ask_vllm.CPU_HEAD_DIMS", (CONFIG.spec.head_dim,))
 
     def answer(tokens: dict[str, list[int]], *, code: int = 0) -> Path:
         seen, stand_in = tmp_path / "seen.json", tmp_path / "python"
@@ -105,13 +110,55 @@ def test_what_cannot_be_asked_is_refused_before_anything_runs(capsys, monkeypatc
     assert says in line
 
 
-def test_compare_shows_it_as_a_third_column(capsys, tmp_path, answering, measured):
+PAGED = ["--allocator", "paged", "--pool-tokens", "300", "--max-len", "128", "--with", "vllm"]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """`TRACE` as a file."""
+    TRACE.write(tmp_path / "trace.jsonl")
+    return tmp_path / "trace.jsonl"
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="on a GPU vLLM takes heads of any size")
+def test_heads_that_vllm_has_no_attention_for_are_refused_before_anything_runs(capsys, monkeypatch, path):
+    """Once both sides ran first, and were lost with the words `unsupported head_dim`."""
+    monkeypatch.setenv("PAGELAB_VLLM_PYTHON", sys.executable)
+    monkeypatch.setattr("app.commands.compare.execute", lambda *_, **__: pytest.fail("it ran"))
+    assert pagelab(["compare", str(path), *PAGED]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "not of 16" in line and "use --model smollm2-135m" in line
+
+
+@pytest.mark.parametrize(
+    ("python", "says"),
+    [
+        (None, "--with vllm: it failed: no engine"),
+        ("/bin/echo", "/bin/echo answered '"),
+        ("/bin/true", "it failed: exit code 0"),
+        ("/nowhere/python", "cannot start /nowhere/python"),
+    ],
+)
+def test_our_own_runs_are_written_when_vllm_fails(
+    python, says, capsys, tmp_path, answering, measured, monkeypatch, path
+):
+    answering(measured.tokens, code=1)
+    if python:
+        monkeypatch.setenv("PAGELAB_VLLM_PYTHON", python)
+    assert pagelab(["compare", str(path), *PAGED, "--quiet", "--json", "--out", str(tmp_path / "out")]) == 2
+    out, err = capsys.readouterr()
+    line = err.splitlines()[-1]
+    assert says in line and line.endswith("; our own runs are reported without it")
+    assert "Traceback" not in err
+    document = json.loads(out)
+    assert [run["source"] for run in document["runs"]] == ["simulated", "measured"]
+    assert "peers" not in document
+    assert json.loads((tmp_path / "out" / "report.json").read_bytes())["runs"]
+
+
+def test_compare_shows_it_as_a_third_column(capsys, answering, measured, path):
     answering(measured.tokens)
-    path = tmp_path / "trace.jsonl"
-    rows = ({"id": one.id, "arrival": one.arrival_s, "prompt": one.prompt, "output": one.output}
-            for one in TRACE.requests)  # fmt: skip
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    options = ["--allocator", "paged", "--pool-tokens", "300", "--max-len", "128", "--with", "vllm"]
+    options = PAGED
     assert pagelab(["compare", str(path), *options, "--quiet", "--json"]) == 0
     [entry] = json.loads(capsys.readouterr().out)["peers"]
     assert (entry["system"], entry["requests_with_equal_tokens"]) == ("vllm", 2)

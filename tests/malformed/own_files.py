@@ -1,6 +1,9 @@
 """Files to spoil that PageLab itself wrote, or that tell it what to do."""
 
 import json
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 from app.classroom import read_result
@@ -9,7 +12,7 @@ from app.payload import replay_payload
 from app.stored import read_runs
 from sim import Config, Request, Trace, simulate
 from sim.additive_timing import AdditiveTiming
-from sim.sweep import Plan, open_store, work
+from sim.sweep import Plan, Store, open_store, work
 from tests.malformed.judging import Target
 from tests.malformed.mutations import BINARY, JSON, TEXT
 
@@ -47,7 +50,18 @@ TWO = Trace(
 
 def plan_of(path: Path) -> None:
     parts = read_plan(str(path))
-    Plan.make(parts.get("fixed", {}), parts.get("grid", {}), parts.get("list", []))
+    plan = Plan.make(parts.get("fixed", {}), parts.get("grid", {}), parts.get("list", []))
+    with stored(plan, path.parent):
+        pass
+
+
+@contextmanager
+def stored(plan: Plan, folder: Path) -> Generator[Store]:
+    """A store of its own for the plan, which will hand out what was planned and nothing else."""
+    with tempfile.TemporaryDirectory(dir=folder) as name, open_store(Path(name), plan) as store:
+        handed_out = list(store.missing().values())
+        assert handed_out == json.loads(json.dumps(plan.configurations)), "a value was changed on its way"
+        yield store
 
 
 def database_seeds(folder: Path) -> list[bytes]:

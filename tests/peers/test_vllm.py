@@ -1,5 +1,8 @@
 """vLLM's scheduler, cache manager and block pool as the referee: random traces, compared at every step.
 
+Hits are compared for new requests: vLLM does not tell those of a request that comes back after a preemption.
+Here these show in the tokens that it then computes, and in `tests/sim/test_golden_prefix.py` in the finish
+steps of 99 traces whose resumed requests hit their own old blocks.
 `make test-peers` runs it. vLLM may live in an interpreter of its own, named by PAGELAB_VLLM_PYTHON.
 """
 

@@ -56,6 +56,21 @@ def test_a_target_that_no_rate_meets_has_no_capacity_and_one_that_all_meet_no_bo
     assert not find_capacity(TRACE, Config(), [Target.parse("ttft-p95=1e9")]).is_bounded
 
 
+def test_a_search_that_is_ended_keeps_what_it_has_tried_and_says_so():
+    target, config = Target.parse("ttft-p95=0.5"), Config()
+    whole = find_capacity(TRACE, config, [target])
+    tried: list[float] = []
+    found = find_capacity(
+        TRACE, config, [target], lambda point: tried.append(point.rate), lambda: len(tried) == 6
+    )
+    assert found.is_stopped and not whole.is_stopped
+    assert {point.rate for point in found.points} < {point.rate for point in whole.points}
+    assert found.best and whole.best and found.best in found.points
+    assert 0 < found.best.rate < whole.best.rate
+    at_once = find_capacity(TRACE, config, [target], is_over=lambda: True)
+    assert (at_once.best, at_once.points, at_once.is_stopped) == (None, (), True)
+
+
 def test_a_server_that_rejects_everything_meets_no_target():
     assert find_capacity(TRACE, Config(pool_blocks=1), [Target.parse("ttft-p95=1e9")]).best is None
 
@@ -69,7 +84,17 @@ def test_the_bracket_holds_the_edge_wherever_it_is(edge):
 
 
 @pytest.mark.parametrize(
-    "text", ["ttft", "ttft-p95", "ttft-p90=1", "speed-p95=1", "ttft-p95=0", "ttft-p95=-1", "ttft-p95=1.2.3"]
+    "text",
+    [
+        "ttft",
+        "ttft-p95",
+        "ttft-p90=1",
+        "speed-p95=1",
+        "ttft-p95=0",
+        "ttft-p95=-1",
+        "ttft-p95=1.2.3",
+        "ttft-p95=1e999",
+    ],
 )
 def test_a_target_that_means_nothing_is_refused(text):
     with pytest.raises(InputError, match="must be such as ttft-p95"):

@@ -1,14 +1,17 @@
 """A configuration in a process of its own: it may do what it wants, its worker gets a row."""
 
 import signal
+import subprocess
+import sys
 from threading import Thread
 from typing import Any
 
+import orjson
 import psutil
 import pytest
 
 from sim.sweep import work, work_alone
-from sim.sweep.alone import NurseryGone
+from sim.sweep.alone import ROOT, NurseryGone
 from sim.sweep.nursery import life
 from tests.sim.sweep.making import DEMO, HOG, SLOW, nurseries
 from tests.waiting import wait_for
@@ -78,6 +81,20 @@ def test_a_fault_in_our_code_is_a_row_and_not_a_traceback(monkeypatch):
     monkeypatch.setattr("sim.sweep.nursery.work", fault)
     trace: Any = None
     assert life(DEMO, trace, None) == {"status": "crashed", "why": "ZeroDivisionError: by nothing"}
+
+
+def test_a_nursery_whose_worker_goes_while_it_answers_ends_without_a_word():
+    """It once left the traceback of a broken pipe, seen at a Ctrl-C amid many short configurations."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "sim.sweep.nursery"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT,
+    ) as nursery:  # fmt: skip
+        assert nursery.stdin and nursery.stdout and nursery.stderr
+        nursery.stdout.close()  # nobody reads its answer
+        nursery.stdin.write(orjson.dumps({"configuration": DEMO, "limit_bytes": None}) + b"\n")
+        nursery.stdin.flush()
+        assert nursery.stderr.read() == b""
+    assert nursery.returncode == 1
 
 
 def test_a_nursery_that_is_killed_takes_its_child_along_and_is_replaced():

@@ -1,5 +1,7 @@
 """From a grid and a list to configurations."""
 
+from datetime import date
+
 import pytest
 
 from sim import InputError
@@ -51,8 +53,22 @@ def test_a_file_is_known_by_its_whole_path_and_its_content(tmp_path, monkeypatch
         (FIXED, {"block_size": 8}, "must be a list of values"),
         (FIXED, {"block_size": []}, "must be a list of values"),
         (FIXED, {"seed": list(range(2000)), "block_size": list(range(2000))}, "at most 1000000"),
+        # JSON has no NaN: null took its place, which means the dial's default, and the row counted as done
+        (FIXED, {"rate_scale": [2.0, float("nan")]}, "rate_scale nan: must be a finite number"),
+        ({**FIXED, "rate_scale": float("inf")}, {}, "rate_scale inf: must be a finite number"),
+        ({**FIXED, "between": (0.0, float("inf"))}, {}, "between inf: must be a finite number"),
+        ({**FIXED, "block_size": 10**20}, {}, "block_size: a whole number of 67 bits; at most 63"),
+        ({**FIXED, "seed": 2**63}, {}, "seed: a whole number of 64 bits"),
+        ({**FIXED, "model": date(1979, 5, 27)}, {}, "model 1979-05-27: must be a number, a text"),
+        ({**FIXED, "model": {"name": "tiny"}}, {}, "must be a number, a text, true or false"),
+        ({**FIXED, "model": "\udcff"}, {}, "must be a text in UTF-8"),
     ],
 )
 def test_what_cannot_be_swept_is_refused(fixed, grid, said):
     with pytest.raises(InputError, match=said):
         Plan.make(fixed, grid)
+
+
+def test_what_is_listed_is_looked_at_too():
+    with pytest.raises(InputError, match="watermark nan: must be a finite number"):
+        Plan.make(FIXED, None, [{"block_size": 8}, {"watermark": float("nan")}])

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from sim.errors import InputError
-from sim.trace import PAPER_FILTER, LengthFilter, Trace, arrivals, generate, lengths
+from sim.trace import PAPER_FILTER, LengthFilter, Trace, TraceChoice, arrivals, generate, lengths
 from sim.trace.quantiles import ALPACA, AZURE_CODE, AZURE_CONV, AZURE_PROBABILITIES, LENGTHS, SHAREGPT
 
 MANY = 20_000
@@ -180,3 +180,13 @@ def test_the_azure_knots_are_those_of_the_real_files_and_their_means_lie_within_
         quantiles = np.rint(np.quantile(real, AZURE_PROBABILITIES)).astype(int)
         assert knots == tuple(zip(AZURE_PROBABILITIES, quantiles.tolist(), strict=True))
         assert mean_of(knots) == pytest.approx(real.mean(), rel=0.04)
+
+
+def test_a_seed_that_no_generator_takes_is_refused_before_arrivals_are_drawn(tmp_path):
+    path = tmp_path / "lengths.csv"
+    path.write_text("num_prefill_tokens,num_decode_tokens\n12,3\n5,4\n")
+    choice = TraceChoice(trace=str(path), rate=2.0)
+    assert choice.read(seed=2**63 - 1).num_requests == 2
+    for seed, told in ((-1, "seed -1: must be at least 0"), (2**63, "seed: a whole number of 64 bits")):
+        with pytest.raises(InputError, match=told):
+            choice.read(seed)
