@@ -7,7 +7,7 @@ from typing import Any
 
 import streamlit as st
 
-from app.fields import FIELDS, parse, parse_choice, parse_number
+from app.fields import FIELDS, parse, parse_choice, parse_number, wrong
 from app.own_trace import from_address
 from app.presets import suggested
 from app.sides import NAMES
@@ -17,7 +17,7 @@ from sim.trace import list_builtins
 MAIN_DIALS = ("pool_tokens", "block_size", "max_len", "placement", "max_seqs", "preempt", "prefix_cache")
 MORE_DIALS = (
     "swap_blocks", "victim", "batching", "step_rule", "chunked_prefill", "max_batch_tokens", "watermark",
-    "model", "kv_dtype", "hardware", "timing",
+    "model", "kv_dtype", "hardware", "timing", "seed",
 )  # fmt: skip
 TABLE, PASTE, UPLOAD = "table", "paste", "upload"
 OWN = {TABLE: "a table of mine", PASTE: "pasted text", UPLOAD: "a file of mine"}
@@ -68,8 +68,10 @@ def restore() -> list[str]:
 
 def _with_rows(trace: str, rows: str | None) -> tuple[str, str | None]:
     """Takes the table out of the address. Text and files are not in it: the first trace takes their place."""
+    if trace in (PASTE, UPLOAD):
+        return FIRST_TRACE, wrong("trace", trace, "a link carries neither text nor file")
     if trace != TABLE:
-        return (FIRST_TRACE if trace in OWN else trace), None
+        return trace, None
     try:
         st.session_state["table"] = from_address(rows or "")
     except InputError as error:
@@ -99,5 +101,4 @@ def parse_control(name: str, text: str) -> tuple[Any, str | None]:
         value, problem = parse_number(text, int, 1, MOST_REQUESTS)
     else:
         value, problem = parse(name, text)
-    told = f"address, {name}={text[:40]}: {problem}; the usual value is shown"
-    return value, told if problem else None
+    return value, wrong(name, text, problem) if problem else None

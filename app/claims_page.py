@@ -3,6 +3,7 @@
 import streamlit as st
 
 from app.claims import CLAIMS, Claim, Verdict
+from app.linked import check, one_of
 from app.look import page_head
 
 MARKS = {Verdict.HOLDS: "✔", Verdict.CONDITIONAL: "◐", Verdict.WRONG: "✘", Verdict.NOT_CHECKABLE: "?"}
@@ -26,8 +27,10 @@ def page() -> None:
     with st.container(horizontal=True, gap="large"):
         for verdict, count in counts.items():
             st.metric(f"{MARKS[verdict]} {verdict}", count, width="content")
+    verdicts = [str(verdict) for verdict in Verdict]
+    check(verdicts=one_of(verdicts))
     wanted = st.multiselect(
-        "Show", [str(verdict) for verdict in Verdict], default=["wrong", "conditional"], key="verdicts"
+        "Show", verdicts, default=["wrong", "conditional"], key="verdicts", bind="query-params"
     )
     shown = [entry for entry in entries if entry["verdict"] in wanted]
     st.dataframe(  # pyright: ignore[reportUnknownMemberType]
@@ -39,7 +42,9 @@ def page() -> None:
         width="stretch",
     )
     if shown:
-        id = st.selectbox("In full", [entry["id"] for entry in shown])
+        ids = [entry["id"] for entry in shown]
+        check(claim=one_of(ids))
+        id = st.selectbox("In full", ids, key="claim", bind="query-params")
         explain(CLAIMS[id], next(entry for entry in shown if entry["id"] == id))
 
 

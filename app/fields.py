@@ -1,17 +1,27 @@
 """`sim.Config`'s fields as widgets, and as text in an address; kinds, choices and limits are their own."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
 import streamlit as st
 
-from sim import Config
+from sim import Config, InputError
 from sim.dials import flag, type_of
 
 FIELDS = {item.name: item for item in fields(Config)}
 TIMINGS = ("roofline", "unit")  # the third, a file, would be one on the server's disk
 MOST = 10_000_000
+MOST_NAMED = 30  # choices that a message lists
+FROM_ZERO = ("swap_blocks", "seed")
+# What a message says of a dial without its name (`sim.bounds`, `sim.limits`).
+PHRASES = {
+    "pool of": "pool_tokens",
+    "the pool can give": "pool_tokens",
+    "the maximum length is": "max_len",
+    "a step runs": "max_seqs",
+    "the budget is": "max_batch_tokens",
+}
 
 
 def choices_of(name: str) -> list[str]:
@@ -26,7 +36,7 @@ def limits_of(name: str) -> dict[str, Any]:
     """The smallest and the largest number that the page takes."""
     if type_of(FIELDS[name]) is float:
         return {"min_value": 0.0, "max_value": 0.99}
-    return {"min_value": 0 if name == "swap_blocks" else 1, "max_value": MOST}
+    return {"min_value": 0 if name in FROM_ZERO else 1, "max_value": MOST}
 
 
 def label_of(name: str) -> str:
@@ -75,7 +85,10 @@ def parse(name: str, text: str) -> tuple[Any, str | None]:
 def parse_choice(text: str, known: Iterable[str]) -> tuple[str | None, str | None]:
     """One of the names that are known."""
     known = list(known)
-    return (text, None) if text in known else (None, f"known are {', '.join(known)}")
+    if text in known:
+        return text, None
+    more = ["..."] if len(known) > MOST_NAMED else []
+    return None, f"known are {', '.join([*known[:MOST_NAMED], *more])}"
 
 
 def parse_number(
@@ -91,8 +104,23 @@ def parse_number(
     return None, f"must be from {min_value} to {max_value}"
 
 
+def wrong(name: str, text: str, problem: str) -> str:
+    """What is said of an address whose `name` cannot be understood."""
+    return f"address, {name}={text[:40]}: {problem}; the usual value is shown"
+
+
+def tell_beside(error: InputError, places: Mapping[str, Any]) -> None:
+    """Says it in the place of the dial that it speaks of; here where it speaks of none."""
+    at_fault = field_at_fault(str(error), places)
+    (places[at_fault] if at_fault else st).error(str(error))
+
+
 def field_at_fault(message: str, names: Iterable[str]) -> str | None:
     """Of the dials `names`, the one that an error's message speaks of first; None where it names none."""
+    names = list(names)
+    for phrase, name in PHRASES.items():
+        if phrase in message and name in names:
+            return name
     places = {
         name: min(
             (at for at in (message.find(word) for word in (flag(name), name.replace("_", " "))) if at >= 0),

@@ -4,12 +4,15 @@ from typing import Any
 
 import streamlit as st
 
+from app.fields import MOST
 from app.kernels_picture import caption, merge_rows, numbers, pool_picture, scores_picture, table_picture
+from app.linked import check, one_of, settle, whole
 from app.look import page_head, say, show, show_table
 from app.online_softmax import NUM_HEADS, NUM_KV_HEADS, Case, Walk, Walked, make_case, walk, walks
 from app.sequences import Held, sequences
 from sim import InputError, Trace
 
+MOST_BLOCK = 256
 TRACES = {"demo": 4096, "four-requests": 8192, "long-tail": 15_728, "thrashing": 4096}  # and their pools
 KEYS = {
     "read": "read before",
@@ -50,9 +53,10 @@ def page() -> None:
 
 def choose() -> tuple[Case, Walk, int] | None:
     """The sequence with its tensors, the walk and the head; None with the reason said beside the field."""
+    check(kernel_trace=one_of(TRACES), kernel_block=whole(1, MOST_BLOCK), kernel_head=whole(0, NUM_HEADS - 1))
     one, two, three, four = st.columns([3, 3, 2, 2])
     trace = one.selectbox("Trace", list(TRACES), key="kernel_trace", bind="query-params")
-    block_size = three.number_input("Block size", 1, 256, 16, key="kernel_block", bind="query-params")
+    block_size = three.number_input("Block size", 1, MOST_BLOCK, 16, key="kernel_block", bind="query-params")
     head = four.number_input("Query head", 0, NUM_HEADS - 1, key="kernel_head", bind="query-params")
     try:
         known = held_by(trace, block_size)
@@ -61,16 +65,19 @@ def choose() -> tuple[Case, Walk, int] | None:
         return None
     names = list(known)
     usual = next((place for place, name in enumerate(names) if known[name].num_tokens <= 320), 0)
+    key = f"kernel_sequence_{trace}_{block_size}"
+    settle("kernel_sequence", key, names[usual], one_of(names))
     name = two.selectbox(
         "Sequence",
         names,
-        index=usual,
         format_func=lambda name: f"{name}: {known[name].num_tokens:,} tokens",
-        key=f"kernel_sequence_{trace}_{block_size}",
+        key=key,
+        persist_state="session",
     )
     held = known[name]
     left, right = st.columns([3, 2])
     ways = walks(block_size, held.num_tokens)
+    check(kernel_walk=one_of(ways))
     way = left.segmented_control(
         "How it walks",
         list(ways),
@@ -79,12 +86,14 @@ def choose() -> tuple[Case, Walk, int] | None:
         key="kernel_walk",
         bind="query-params",
     )
+    key, last = f"kernel_needle_{name}_{held.num_tokens}", max(1, held.num_tokens - 1)
+    settle("kernel_needle", key, held.num_tokens * 5 // 8, whole(0, last))
     needle = right.slider(
         "Token that the query looks for",
         0,
-        max(1, held.num_tokens - 1),
-        held.num_tokens * 5 // 8,
-        key=f"kernel_needle_{name}_{held.num_tokens}",
+        last,
+        key=key,
+        persist_state="session",
         help="Its key points along the query, so that it gets most of the weight. The others are random.",
     )
     how = ways[way or "block by block"]
@@ -102,12 +111,10 @@ def choose() -> tuple[Case, Walk, int] | None:
 
 
 def choose_step(num_steps: int) -> int:
-    """Which step to look at, from 0."""
+    """Which step to look at, from 0; the last, where the address or another walk had more."""
     key = "kernel_step"
-    asked = st.query_params.get(key, "")
-    usual = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < 6 else 1
-    st.session_state[key] = min(max(st.session_state.get(key, usual), 1), num_steps)
-    st.query_params[key] = str(st.session_state[key])
+    settle(key, key, 1, whole(1, MOST))
+    st.session_state[key] = min(st.session_state[key], num_steps)
     if num_steps == 1:
         say("One step reads it all.", "quiet")
         return 0
@@ -119,7 +126,7 @@ def choose_step(num_steps: int) -> int:
     with buttons.container(horizontal=True):
         st.button("Back", on_click=move, args=(-1,), shortcut="Shift+Left")
         st.button("Next", on_click=move, args=(1,), shortcut="Shift+Right")
-    return bar.slider("Step", 1, num_steps, key=key) - 1
+    return bar.slider("Step", 1, num_steps, key=key, persist_state="session") - 1
 
 
 def show_step(case: Case, walked: Walked, how: Walk, at: int) -> None:

@@ -1,13 +1,15 @@
 """The visualizer's page "Simulated vs measured": the engine runs on this machine, next to the simulator."""
 
+from functools import partial
 from typing import Any
 
 import streamlit as st
 
 from app.engine_job import Asked, Told, start
-from app.fields import FIELDS, field_at_fault, show_dial
+from app.fields import FIELDS, parse, show_dial, tell_beside
 from app.job_view import show_job
 from app.jobs import Job, Phase
+from app.linked import check, one_of, settle, whole
 from app.look import page_head, say, show_ledgers, show_table
 from app.play import play
 from app.sidebar import ENGINE
@@ -25,7 +27,7 @@ TRACES = {
     "thrashing": (12, 4096, 1024),
 }
 MOST_REQUESTS = 100
-DIALS = ("pool_tokens", "block_size", "max_len", "prefix_cache", "preempt", "kv_dtype", "timing")
+DIALS = ("pool_tokens", "block_size", "max_len", "prefix_cache", "preempt", "kv_dtype", "timing", "seed")
 
 
 def page() -> None:
@@ -66,21 +68,24 @@ def show_result(told: Told) -> None:
     play({"id": f"engine-{id(told)}", **told.replay}, key="engine_player")
 
 
+def usual(trace: str) -> dict[str, Any]:
+    """Every field's value when nobody has touched it; the trace brings some along."""
+    first, pool, length = TRACES[trace]
+    dials = {name: ENGINE.get(name, FIELDS[name].default) for name in DIALS}
+    return {**dials, "first": first, "pool_tokens": pool, "max_len": length}
+
+
 def suggest() -> None:
     """A trace brings the number of requests, the pool and the length that it was made for."""
-    first, pool, length = TRACES[st.session_state["run_trace"]]
-    values = {"run_first": first, "run_pool_tokens": pool, "run_max_len": length}
-    st.session_state.update(values)
+    values = usual(st.session_state["run_trace"])
+    st.session_state.update({f"run_{name}": values[name] for name in ("first", "pool_tokens", "max_len")})
 
 
 def choose() -> Asked | None:
     """What to run, or None with the reason said beside the field."""
-    for name in DIALS:
-        st.session_state.setdefault(f"run_{name}", ENGINE.get(name, FIELDS[name].default))
+    check(run_trace=one_of(TRACES), run_allocator=one_of(ALLOCATORS))
     one, two, three = st.columns(3)
     trace = one.selectbox("Trace", list(TRACES), key="run_trace", on_change=suggest, bind="query-params")
-    if "run_first" not in st.session_state:
-        suggest()
     allocator = two.selectbox(
         "Allocator",
         list(ALLOCATORS),
@@ -88,8 +93,10 @@ def choose() -> Asked | None:
         key="run_allocator",
         bind="query-params",
     )
+    values = usual(trace)
+    settle("run_first", "run_first", values["first"], whole(1, MOST_REQUESTS))
     first = three.number_input(
-        "Requests, from the first on", 1, MOST_REQUESTS, key="run_first", bind="query-params"
+        "Requests, from the first on", 1, MOST_REQUESTS, key="run_first", persist_state="session"
     )
     places: dict[str, Any] = {}
     columns = st.columns(3)
@@ -98,15 +105,15 @@ def choose() -> Asked | None:
     with st.expander("More dials"):
         for column, name in zip(st.columns(len(DIALS) - 3), DIALS[3:], strict=True):
             places[name] = column.container()
-    values: dict[str, Any] = {}
     for name, place in places.items():
+        key = f"run_{name}"
+        settle(key, key, values[name], partial(parse, name))
         with place:
-            values[name] = show_dial(name, f"run_{name}", bind="query-params")
-    given = {name: value for name, value in values.items() if value is not None and applies(name, allocator)}
+            values[name] = show_dial(name, key, persist_state="session")
+    given = {name: values[name] for name in DIALS if values[name] is not None and applies(name, allocator)}
     try:
         config = Config(allocator=allocator, **{**ENGINE, **given})
         return Asked(Trace.read(trace).first(first), config)
     except InputError as error:
-        at_fault = field_at_fault(str(error), places)
-        (places[at_fault] if at_fault else st).error(str(error))
+        tell_beside(error, places)
         return None

@@ -29,7 +29,7 @@ def tell(comparison: Comparison) -> Told:
     """All that a page shows of it."""
     replay, note = None, ""
     try:
-        replay = replay_payload(comparison.runs)
+        replay = replay_payload(comparison.runs, seed=comparison.simulated.config.seed)
         replay["start"] = replay["start"] or fullest_moment(replay)  # two sides that agree differ nowhere
     except InputError as error:
         note = str(error)

@@ -4,7 +4,6 @@ Python runs the simulator (or the engine, for the measured side) and hands the p
 needs nothing more from here while it is played.
 """
 
-import hashlib
 from collections.abc import Callable
 from typing import Any
 
@@ -13,35 +12,20 @@ import streamlit as st
 from app import address
 from app.engine_job import Asked, Told, start
 from app.exports import all_files
+from app.fields import tell_beside
 from app.job_view import show_job
 from app.jobs import Job, Phase
 from app.look import put_style, say
-from app.payload import replay_payload
 from app.play import play
 from app.player import standalone_html
 from app.presets import PRESETS, preset_of
+from app.replays import key_of, replay_of
 from app.sidebar import choose, keep_hidden_controls
 from app.trace_input import choose_requests
-from sim import Config, InputError, Run, Trace, simulate
+from sim import Config, InputError, Trace, simulate
 from sim.trace.native import json_line
 
 MOST_MEASURED = 100
-
-
-@st.cache_data(max_entries=16, show_spinner="Serving the trace on both sides ...")
-def replay_of(_trace: Trace, key: str, _sides: tuple[Config, ...]) -> dict[str, Any]:
-    """The replay of `_trace` on both sides; `key` says which one that is."""
-    return {"id": key, **replay_payload(served(_trace, _sides))}
-
-
-def served(trace: Trace, sides: tuple[Config, ...]) -> list[Run]:
-    """The runs themselves."""
-    return [simulate(trace, config) for config in sides]
-
-
-def key_of(trace: Trace, sides: tuple[Config, ...]) -> str:
-    """A name for what is shown: the same for equal requests and equal dials."""
-    return hashlib.sha256(repr((trace.name, trace.requests, sides)).encode()).hexdigest()[:16]
 
 
 def page() -> None:
@@ -57,19 +41,23 @@ def page() -> None:
     choose_preset()
     trace, rows = choose_requests(chosen.trace, chosen.first)
     address.write(rows)
-    if trace is None or chosen.sides is None:
-        say("The replay appears once what is asked for above or at the side is settled.", "quiet")
+    if trace is not None and chosen.sides is not None:
+        try:
+            show(trace, chosen.sides, is_measured=chosen.is_measured)
+            return
+        except InputError as error:
+            tell_beside(error, chosen.places)
+    say("The replay appears once what is asked for above or at the side is settled.", "quiet")
+
+
+def show(trace: Trace, sides: tuple[Config, ...], *, is_measured: bool) -> None:
+    """The replay, and its files. Raises InputError where a side cannot serve the trace."""
+    if is_measured:
+        show_measured(trace, sides[0])
         return
-    if chosen.is_measured:
-        show_measured(trace, chosen.sides[0])
-        return
-    try:
-        replay = replay_of(trace, key_of(trace, chosen.sides), chosen.sides)
-    except InputError as error:
-        st.error(str(error))
-        return
+    replay = replay_of(trace, sides)
     play(replay)
-    show_exports(trace, replay, lambda: all_files(served(trace, chosen.sides or ())))
+    show_exports(trace, replay, lambda: all_files([simulate(trace, config) for config in sides]))
 
 
 def choose_preset() -> None:
@@ -116,24 +104,20 @@ def show_measured(trace: Trace, config: Config) -> None:
 
 
 def show_exports(trace: Trace, replay: dict[str, Any], files: Callable[[], dict[str, bytes]]) -> None:
-    """What is shown, as files and as a link. A file is made when its button is pressed."""
+    """What is shown, as files; a link is in the player's menu. A file is made when its button is pressed."""
     name = trace.name.replace(" ", "-").replace("/", "-")
-    with st.container(horizontal=True):
-        with st.popover("Export", icon=":material/download:"):
-            save(
-                "Replay, one offline page (HTML)",
-                f"pagelab-{name}.html",
-                lambda: standalone_html(replay).encode(),
-            )
-            save("Trace (JSON Lines)", f"{name}.jsonl", lambda: native(trace))
-            save("Spans for Perfetto (JSON)", f"{name}-perfetto.json", lambda: nth(files(), "perfetto", 0))
-            for place, letter in enumerate("AB"[: len(replay["sides"])]):
-                events, series = f"{name}-{letter}-events.jsonl", f"{name}-{letter}-series.csv"
-                save(f"Events of {letter} (JSON Lines)", events, lambda n=place: nth(files(), "events", n))
-                save(f"Ledger of {letter} by step (CSV)", series, lambda n=place: nth(files(), "series", n))
-        with st.popover("Share", icon=":material/link:"):
-            st.write("This address restores trace, sides, dials and the moment shown.")
-            st.code(str(st.context.url), language=None, wrap_lines=True)
+    with st.popover("Export", icon=":material/download:"):
+        save(
+            "Replay, one offline page (HTML)",
+            f"pagelab-{name}.html",
+            lambda: standalone_html(replay).encode(),
+        )
+        save("Trace (JSON Lines)", f"{name}.jsonl", lambda: native(trace))
+        save("Spans for Perfetto (JSON)", f"{name}-perfetto.json", lambda: nth(files(), "perfetto", 0))
+        for place, letter in enumerate("AB"[: len(replay["sides"])]):
+            events, series = f"{name}-{letter}-events.jsonl", f"{name}-{letter}-series.csv"
+            save(f"Events of {letter} (JSON Lines)", events, lambda n=place: nth(files(), "events", n))
+            save(f"Ledger of {letter} by step (CSV)", series, lambda n=place: nth(files(), "series", n))
 
 
 def save(label: str, file_name: str, make: Callable[[], bytes]) -> None:

@@ -6,7 +6,8 @@ from typing import Any
 import streamlit as st
 
 from app.address import MAIN_DIALS, MODES, MORE_DIALS, MOST_REQUESTS, OWN, SOURCES, defaults, trace_names
-from app.fields import field_at_fault, show_dial
+from app.fields import show_dial, tell_beside
+from app.look import say
 from app.sides import NAMES, config_of
 from sim import Config, InputError
 from sim.trace import list_builtins
@@ -17,12 +18,16 @@ ENGINE: dict[str, Any] = {"model": "tiny", "kv_dtype": "fp32", "hardware": "lapt
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What the sidebar says. `sides` is None where the dials do not go together; the reason stands there."""
+    """What the sidebar says. `sides` is None where the dials do not go together; the reason stands there.
+
+    `places` has for each dial where something can be said about it.
+    """
 
     trace: str
     first: int
     is_measured: bool
     sides: tuple[Config, ...] | None
+    places: dict[str, Any]
 
 
 def choose() -> Chosen:
@@ -30,7 +35,7 @@ def choose() -> Chosen:
     about = dict(list_builtins())
     trace = st.selectbox("Trace", trace_names(), format_func=_called, key="trace", on_change=_suggest)
     if trace in about:
-        st.caption(about[trace])
+        say(about[trace], "quiet")
     first = st.number_input("Requests, from the first on", 1, MOST_REQUESTS, key="first")
     mode = st.radio("Compare", list(MODES), format_func=MODES.__getitem__, key="mode", horizontal=True)
     names = ["a"] if mode == SOURCES else ["a", "b"]
@@ -43,17 +48,21 @@ def choose() -> Chosen:
             help="Who decides where keys and values go.",
         )
     if mode == SOURCES:
-        st.caption(
-            "The engine runs model tiny in fp32, one step a second, whatever the dials below say of it."
+        say(
+            "The engine runs model tiny in fp32, one step a second, whatever the dials below say of it.",
+            "quiet",
         )
-    return Chosen(trace, first, mode == SOURCES, _sides(names, ENGINE if mode == SOURCES else {}))
+    places, values = _dials()
+    sides = _sides(names, values | (ENGINE if mode == SOURCES else {}), places)
+    return Chosen(trace, first, mode == SOURCES, sides, places)
 
 
 def _called(trace: str) -> str:
     return OWN.get(trace, trace)
 
 
-def _sides(names: list[str], fixed: dict[str, Any]) -> tuple[Config, ...] | None:
+def _dials() -> tuple[dict[str, Any], dict[str, Any]]:
+    """The place of each dial, and its value."""
     places = {name: st.container() for name in MAIN_DIALS}
     with st.expander("More dials"):
         places |= {name: st.container() for name in MORE_DIALS}
@@ -61,11 +70,14 @@ def _sides(names: list[str], fixed: dict[str, Any]) -> tuple[Config, ...] | None
     for name, place in places.items():
         with place:
             values[name] = show_dial(name, key=name)
+    return places, values
+
+
+def _sides(names: list[str], values: dict[str, Any], places: dict[str, Any]) -> tuple[Config, ...] | None:
     try:
-        return tuple(config_of(st.session_state[name], {**values, **fixed}) for name in names)
+        return tuple(config_of(st.session_state[name], values) for name in names)
     except InputError as error:
-        at_fault = field_at_fault(str(error), places)
-        (places[at_fault] if at_fault else st).error(str(error))
+        tell_beside(error, places)
         return None
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import streamlit as st
 
+from app.linked import check, one_of, settle, some_of, whole
 from app.look import page_head, say, show_table
 from app.paper import FIGURES
 from app.paper.published import FIGURE_12
@@ -47,6 +48,7 @@ def page() -> None:
         "One dial at a time, every point simulated now, here. Lines and bars are ours; diamonds are "
         "what the PagedAttention paper printed (Kwon et al., SOSP 2023).",
     )
+    check(sweep=one_of([PAPERS, OWN]), lengths=one_of(PAPER_RATE))
     kind = st.segmented_control(
         "Whose sweep", [PAPERS, OWN], default=PAPERS, required=True, key="sweep", bind="query-params"
     )
@@ -139,23 +141,24 @@ def shown(value: Any) -> str:
 
 def own_sweep() -> None:
     """One dial over values of one's own, all measures."""
-    one, two, three = st.columns(3)
     traces = [*PAPER_RATE, *(name for name, _ in list_builtins())]
+    check(own_lengths=one_of(traces), own_dial=one_of(DIALS.values()), own_requests=whole(1, MOST_REQUESTS))
+    one, two, three = st.columns(3)
     lengths = one.selectbox("Requests like", traces, key="own_lengths", bind="query-params")
     dial = two.selectbox(
         "Dial", list(DIALS), format_func=DIALS.__getitem__, key="own_dial", bind="query-params"
     )
     requests = three.number_input("Requests", 1, MOST_REQUESTS, 200, key="own_requests", bind="query-params")
+    usual = ["paged"] if dial == "block_size" else list(PAPER_POLICIES)
+    settle("own_policies", f"own_policies_{dial}", usual, some_of(policy_names()))
+    settle("own_values", f"own_values_{dial}", USUAL_VALUES.get(dial, ""), lambda text: (text, None))
     left, right = st.columns([2, 1])
     policies = left.multiselect(
-        "Policies",
-        policy_names(),
-        default=["paged"] if dial == "block_size" else list(PAPER_POLICIES),
-        key=f"own_policies_{dial}",
+        "Policies", policy_names(), key=f"own_policies_{dial}", persist_state="session"
     )
     below = left.container()
     text = right.text_input(
-        "Values", USUAL_VALUES.get(dial, ""), disabled=dial == "allocator", key=f"own_values_{dial}"
+        "Values", disabled=dial == "allocator", key=f"own_values_{dial}", persist_state="session"
     )
     beside = right.container()
     try:

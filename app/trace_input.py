@@ -5,6 +5,7 @@ from typing import Any
 import streamlit as st
 
 from app.address import FIRST_TRACE, OWN, PASTE, TABLE, UPLOAD
+from app.look import say
 from app.own_trace import COLUMNS, MAX_UPLOAD_MB, read_table, read_text, read_upload, table_of, to_address
 from sim import InputError, Trace
 
@@ -43,10 +44,12 @@ def choose_requests(name: str, first: int) -> tuple[Trace | None, str | None]:
 
 
 def edit(place: Any) -> list[dict[str, Any]]:
-    """A table to edit; it begins with the requests of the built-in trace that was shown before."""
+    """A table to edit. It begins as it was left, or with the built-in trace that was shown before."""
     if "table" not in st.session_state:
         before = Trace.read(st.session_state.get("last_built_in", FIRST_TRACE))
         st.session_state["table"] = table_of(before.first(FEW_ROWS))
+    elif "table_edits" not in st.session_state:  # the editor is new: it knows no edits
+        st.session_state["table"] = st.session_state.get("edited_table", st.session_state["table"])
     column = st.column_config
     edited: list[dict[str, Any]] = place.data_editor(
         [{name: row.get(name) for name in COLUMNS} for row in st.session_state["table"]],
@@ -66,8 +69,9 @@ def edit(place: Any) -> list[dict[str, Any]]:
         },
         key="table_edits",
     )
+    st.session_state["edited_table"] = edited
     if to_address(edited) is None:
-        place.caption("This table is too rich for a link; save it with Export, Trace.")
+        note(place, "This table is too rich for a link; save it with Export, Trace.")
     return edited
 
 
@@ -80,6 +84,7 @@ def paste(place: Any) -> Trace | None:
         placeholder=EXAMPLE,
         help=f"{FORMATS}.",
         max_chars=2_000_000,
+        persist_state="session",
     )
     if not text or not text.strip():
         place.info("Paste a trace, one request a line, such as the two in grey.")
@@ -88,18 +93,36 @@ def paste(place: Any) -> Trace | None:
 
 
 def upload(place: Any) -> Trace | None:
-    """A file, plain or gzip."""
-    file = place.file_uploader(
-        "Trace file", max_upload_size=MAX_UPLOAD_MB, help=f"{FORMATS}; plain or .gz.", key="uploaded"
+    """A file, plain or gzip. The last one is kept: Streamlit forgets it where the field is not drawn."""
+    place.file_uploader(
+        "Trace file",
+        max_upload_size=MAX_UPLOAD_MB,
+        help=f"{FORMATS}; plain or .gz.",
+        key="uploaded",
+        on_change=_keep_file,
     )
-    if file is None:
+    if (kept := st.session_state.get("own_file")) is None:
         place.info(f"Choose a trace file, {MAX_UPLOAD_MB} MB at most: {FORMATS}; plain or .gz.")
         return None
-    return read_upload(file.name, file.getvalue())
+    name, data = kept
+    if st.session_state["uploaded"] is None:
+        note(place, f"{name} is kept from before; another file takes its place.")
+    return read_upload(name, data)
+
+
+def _keep_file() -> None:
+    file = st.session_state["uploaded"]
+    st.session_state["own_file"] = (file.name, file.getvalue()) if file else None
 
 
 def tell_skipped(place: Any, trace: Trace) -> None:
     """What the reader left out or changed."""
     told = [f"{count:,} skipped: {reason}" for reason, count in trace.skipped.items()] + list(trace.notes)
     if told:
-        place.caption("; ".join(told))
+        note(place, "; ".join(told))
+
+
+def note(place: Any, text: str) -> None:
+    """Something aside, below the field."""
+    with place:
+        say(text, "quiet")

@@ -10,6 +10,7 @@ import streamlit as st
 
 PAGES = {  # module below app, title, place in the address
     "playground": ("Playground", ""),
+    "predict_page": ("Predict", "predict"),
     "measured_page": ("Simulated vs measured", "measured"),
     "kernels_page": ("Kernels", "kernels"),
     "sweeps_page": ("Sweeps", "sweeps"),

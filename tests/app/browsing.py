@@ -6,6 +6,7 @@ import shutil
 import time
 from collections.abc import Callable
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,10 @@ from tests.waiting import wait_for
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 CHROMEDRIVER = shutil.which("chromedriver")
+HAS_BROWSER = bool(CHROMIUM and CHROMEDRIVER and find_spec("selenium"))
+WHAT_IT_NEEDS = "needs selenium, and chromium and chromedriver on the PATH"
+if os.environ.get("PAGELAB_NEED_BROWSER") and not HAS_BROWSER:  # there nothing is to be skipped unseen
+    raise RuntimeError(f"a browser test {WHAT_IT_NEEDS}")
 ROOT = Path(__file__).parents[2]
 SCREENSHOTS = Path(os.environ.get("PAGELAB_SCREENSHOTS", ROOT / "out" / "screenshots"))
 FLAGS = [
@@ -29,6 +34,8 @@ FLAGS = [
     "--disable-sync",
     "--window-size=1280,900",
 ]
+
+ENTER = "\ue007"  # as a driver types it
 
 # The player's root, through all shadow roots; null until it is there.
 FIND = """
@@ -96,10 +103,10 @@ class Browser:
     def text(self, selector: str) -> str:
         return self.run(f"return root.querySelector({json.dumps(selector)}).textContent")
 
-    def set_width(self, width: int) -> None:
+    def set_width(self, width: int, height: int = 900) -> None:
         self.driver.execute_cdp_cmd(
             "Emulation.setDeviceMetricsOverride",
-            {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600},
+            {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600},
         )
         time.sleep(0.5)
 
@@ -130,10 +137,20 @@ class Browser:
         wanted = [{"name": name.replace("_", "-"), "value": value} for name, value in features.items()]
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": wanted})
 
+    def element(self, selector: str) -> Any:
+        """Of the page around the player."""
+        return self.driver.find_element("css selector", selector)
+
     def screenshot(self, name: str) -> None:
         """Leaves a picture for those who look at a build."""
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
         self.driver.save_screenshot(str(SCREENSHOTS / f"{name}.png"))
+
+    def whole_screenshot(self, name: str, width: int, part: str) -> None:
+        """A picture in which the part that scrolls, named by an expression, is as high as what it holds."""
+        self.set_width(width, height=max(900, self.run(f"return {part}.scrollHeight") + 60))
+        self.screenshot(name)
+        self.set_width(width)
 
     def violations(self, of: str = "document") -> list[str]:
         """What axe finds on the page, or in the part that an expression names, with the elements."""

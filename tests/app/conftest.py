@@ -9,14 +9,23 @@ from collections.abc import Iterator
 import pytest
 
 from sim import Trace
-from tests.app.browsing import CHROMEDRIVER, CHROMIUM, FLAGS, ROOT, Browser, page_of
+from tests.app.browsing import (
+    CHROMEDRIVER,
+    CHROMIUM,
+    FLAGS,
+    HAS_BROWSER,
+    ROOT,
+    WHAT_IT_NEEDS,
+    Browser,
+    page_of,
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium")
-    if not (CHROMIUM and CHROMEDRIVER):
-        pytest.skip("needs chromium and chromedriver on the PATH")
+    if not HAS_BROWSER:
+        pytest.skip(WHAT_IT_NEEDS)
+    from selenium import webdriver
     from selenium.webdriver.chrome.service import Service
 
     options = webdriver.ChromeOptions()

@@ -7,23 +7,10 @@ from streamlit.testing.v1 import AppTest
 
 from app.claims import CLAIMS
 from app.engine_job import Told
+from app.quiz import sheet
 from app.visualizer import PAGES
+from tests.app.visiting import address, beside, go, open_page, shown
 from tests.waiting import wait_for
-
-
-def show(module: str) -> None:
-    from importlib import import_module
-
-    import_module(f"app.{module}").page()
-
-
-def open_page(module: str, **query: str) -> AppTest:
-    page = AppTest.from_function(show, kwargs={"module": module}, default_timeout=240)
-    for name, value in query.items():
-        page.query_params[name] = value
-    page.run()
-    assert not page.exception
-    return page
 
 
 def html(page: AppTest) -> str:
@@ -42,14 +29,100 @@ def test_every_page_of_the_navigation_is_there():
         assert callable(import_module(f"app.{module}").page)
 
 
+# What a link says.
+
+LINKS = {  # every field that a page's address carries, with a value that is not the usual one
+    "predict_page": {"seed": "7"},
+    "measured_page": {
+        "run_trace": "thrashing", "run_allocator": "max", "run_first": "3", "run_pool_tokens": "2048",
+        "run_block_size": "8", "run_max_len": "256", "run_timing": "roofline", "run_seed": "7",
+    },
+    "kernels_page": {
+        "kernel_trace": "thrashing", "kernel_block": "32", "kernel_head": "3", "kernel_sequence": "r3",
+        "kernel_needle": "2", "kernel_step": "2", "kernel_walk": "CPU kernel",
+    },
+    "sweeps_page": {
+        "sweep": "my own", "own_lengths": "demo", "own_dial": "pool, slots", "own_requests": "20",
+        "own_policies": "paged,mixed", "own_values": "4096",
+    },
+    "calculator": {"calc_model": "opt-13b", "calc_dtype": "int8", "calc_block": "32", "calc_length": "7",
+                   "calc_memory": "40GiB"},
+    "claims_page": {"verdicts": "holds", "claim": "linear-growth"},
+}  # fmt: skip
+# What makes no sense without the field that cannot be read.
+ALONE = {"own_dial": {"own_values": "64"}, "verdicts": {"claim": "kv-8kb"}}
+FREE_TEXT = ("own_values", "calc_memory")  # nonsense in it is told beside the field
+
+
+@pytest.mark.parametrize("module", LINKS)
+def test_a_link_carries_every_field_of_a_page(module):
+    page = open_page(module, **LINKS[module])
+    assert [warning.value for warning in page.warning] == []
+    assert address(page) == LINKS[module]
+    page.run()
+    assert address(page) == LINKS[module]
+
+
+@pytest.mark.parametrize(("module", "name"), [(page, name) for page in LINKS for name in LINKS[page]])
+def test_nonsense_in_a_link_is_told_and_passed_over(module, name):
+    if name in FREE_TEXT:
+        pytest.skip("any text will do")
+    page = open_page(module, **{**LINKS[module], **ALONE.get(name, {}), name: "zzz"})
+    (warning,) = page.warning
+    assert warning.value.startswith(f"address, {name}=zzz: ")
+    assert not errors(page)
+    page.run()
+    assert not page.warning, "it is told once"
+
+
+@pytest.mark.parametrize(("module", "name", "value"), [
+    ("predict_page", "seed", "-1"), ("measured_page", "run_first", "99999"),
+    ("calculator", "calc_block", "0"), ("kernels_page", "kernel_needle", "99999"),
+    ("sweeps_page", "own_requests", "5000"),
+])  # fmt: skip
+def test_a_number_out_of_range_in_a_link_is_told_with_the_range(module, name, value):
+    page = open_page(module, **{**LINKS[module], name: value})
+    assert [": must be from " in warning.value for warning in page.warning] == [True]
+
+
+@pytest.mark.parametrize("module", LINKS)
+def test_a_page_that_is_come_back_to_is_as_it_was_left(module):
+    page = open_page(module, **LINKS[module])
+    go(page, "claims_page" if module == "calculator" else "calculator")
+    go(page, module)
+    assert address(page) == LINKS[module]
+
+
+def test_every_page_but_the_playground_is_among_these():
+    assert {"playground", *LINKS} == set(PAGES)
+
+
+# Predict.
+
+
+def test_the_page_plays_the_sheet_that_the_command_prints():
+    page = open_page("predict_page", seed="7")
+    replay = shown(page)["replay"]
+    assert replay["quiz"]["seed"] == 7
+    asked = [(one["step"], one["ask"], one["answer"], one["why"]) for one in replay["quiz"]["questions"]]
+    assert asked == [(one.step, one.ask, one.answer, one.why) for one in sheet(7)]
+    assert page.code[0].value == "pagelab quiz --seed 7"
+    page.number_input(key="quiz_seed").set_value(8).run()
+    assert [one["ask"] for one in shown(page)["replay"]["quiz"]["questions"]] == [one.ask for one in sheet(8)]
+    assert address(page) == {"seed": "8"}
+
+
 # The calculator.
 
 
 def test_the_calculator_writes_out_the_formula():
     page = open_page("calculator")
-    assert {metric.label: metric.value for metric in page.metric}["KV of a token"] == "131,072 B"
-    assert "A sequence takes 32 blocks of 16. Source: meta-llama/Meta-Llama-3-8B config.json." in html(page)
+    metrics = {metric.label: metric.value for metric in page.metric}
+    assert metrics["KV of a token"] == "131,072 B"
+    assert metrics["KV of 500 tokens"] == f"{500 * 131_072:,} B"
+    assert "Source: meta-llama/Meta-Llama-3-8B config.json." in html(page)
     assert "2 x 32 layers x 8 kv heads x 128 dims x 2 B" in page.code[0].value
+    assert "500 tokens x 131,072 B = 65,536,000 B, held in 32 blocks = 67,108,864 B" in page.code[0].value
 
 
 def test_sequences_are_whole_blocks():
@@ -85,6 +158,15 @@ def test_the_claims_page_shows_every_verdict_and_one_claim_in_full():
     assert page.code[0].value.startswith("pagelab ")
     page.multiselect[0].set_value([])
     page.run()
+    assert not errors(page)
+
+
+def test_a_claim_that_the_filter_hides_makes_room_for_another_without_a_word():
+    page = open_page("claims_page", verdicts="holds", claim="linear-growth")
+    assert page.selectbox(key="claim").value == "linear-growth"
+    page.multiselect(key="verdicts").set_value(["wrong"]).run()
+    assert page.selectbox(key="claim").value != "linear-growth"
+    assert not page.warning
     assert not errors(page)
 
 
@@ -165,7 +247,7 @@ def test_nothing_is_measured_before_it_is_asked_for():
 def test_dials_that_do_not_go_together_stand_with_their_field_and_nothing_can_be_run():
     page = open_page("measured_page")
     page.number_input(key="run_pool_tokens").set_value(8).run()
-    assert errors(page)
+    assert beside(page.main, "run_pool_tokens") == errors(page) != []
     assert page.button[0].disabled
 
 

@@ -1,11 +1,11 @@
 """The visualizer's page under Streamlit's AppTest: no browser, but all of Python's side."""
 
-import json
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from typing import Any
+from random import Random
+from unittest.mock import patch
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -15,38 +15,11 @@ from app.commands import serve
 from app.fields import FIELDS, choices_of
 from app.own_trace import MAX_UPLOAD_MB, read_upload
 from app.presets import PRESETS
+from app.quiz import draw
+from app.recorded import recording_of
 from sim import Config, InputError, Trace, simulate
-
-PAGE = str(Path(__file__).parents[2] / "app" / "visualizer.py")
-
-
-def visit(**query: str) -> AppTest:
-    page = AppTest.from_file(PAGE, default_timeout=60)
-    for name, value in query.items():
-        page.query_params[name] = value
-    return page.run()
-
-
-def shown(page: AppTest) -> dict[str, Any]:
-    """What the player is given. Fails when the page shows no player, or an exception."""
-    assert not page.exception
-    return json.loads(page.get("bidi_component")[0].proto.json)
-
-
-def address(page: AppTest) -> dict[str, str]:
-    """AppTest has lists for what a script has set, and text for what a test has."""
-    return {name: value if isinstance(value, str) else value[-1] for name, value in page.query_params.items()}
-
-
-def beside(page: AppTest, key: str) -> list[str]:
-    """The errors in the same box as the widget called `key`."""
-    boxes = [page.sidebar]
-    for box in boxes:
-        children = list(box.children.values())
-        if any(getattr(child, "key", None) == key for child in children):
-            return [child.value for child in children if child.type == "error"]
-        boxes += [child for child in children if hasattr(child, "children")]
-    raise AssertionError(f"no widget {key}")
+from tests.app.visiting import PAGE, address, beside, shown, visit
+from tests.waiting import wait_for
 
 
 def test_the_start_page_says_who_wastes_how_much_without_a_click() -> None:
@@ -81,7 +54,8 @@ def test_what_is_wrong_in_an_address_is_told_and_passed_over() -> None:
     data = shown(page)
     assert data["moment"] is None
     told = [warning.value for warning in page.warning]
-    assert len(told) == 5
+    assert len(told) == 6
+    assert any("step=-1x: must be a number" in text for text in told)
     assert any("block_size=many: must be a number" in text for text in told)
     assert any("a=pagged: known are max" in text for text in told)
     assert data["replay"]["sides"][1]["cell_slots"] == 16
@@ -120,17 +94,34 @@ def test_dials_that_do_not_go_together_get_one_line_beside_them() -> None:
     assert not page.get("bidi_component")
     (error,) = page.sidebar.error
     assert error.value.startswith("--step-rule prefill-first with --chunked-prefill")
-    assert beside(page, "step_rule") == [error.value], "the message stands with the field that it names first"
+    assert beside(page.sidebar, "step_rule") == [error.value], (
+        "the message stands with the field that it names first"
+    )
     page.checkbox(key="chunked_prefill").uncheck().run()
     assert shown(page)["replay"]
 
 
-def test_a_trace_that_cannot_be_served_gets_one_line() -> None:
-    page = visit(trace="demo", pool_tokens="4096", max_len="2")  # every request is longer
+@pytest.mark.parametrize(
+    ("dial", "value"), [("max_len", "2"), ("pool_tokens", "64"), ("max_batch_tokens", "1")]
+)
+def test_a_trace_that_cannot_be_served_gets_one_line_beside_the_dial(dial: str, value: str) -> None:
+    page = visit(trace="four-requests", a="paged", b="paged-swap", **{dial: value})  # all are longer
     assert not page.exception
     (error,) = page.error
     assert "\n" not in error.value
-    assert error.value.startswith("max: no request could run: r0 needs")
+    assert error.value.startswith("paged: no request could run: ")
+    assert beside(page.sidebar, dial) == [error.value]
+    assert not page.get("bidi_component")
+
+
+def test_a_seed_in_the_address_draws_the_questions() -> None:
+    replay = shown(visit(seed="7"))["replay"]
+    assert replay["quiz"]["seed"] == 7
+    run = recording_of(simulate(Trace.read("demo"), Config(pool_tokens=4096, max_len=512)))
+    asked = [one["ask"] for one in replay["quiz"]["questions"] if one["side"] == 1]
+    assert asked == [question.ask for question in draw(run, Random(7), 3)]
+    other = [one["ask"] for one in shown(visit(seed="8"))["replay"]["quiz"]["questions"] if one["side"] == 1]
+    assert other != asked
 
 
 def test_every_main_dial_is_made_from_its_field() -> None:
@@ -155,6 +146,22 @@ def test_a_file_of_ones_own_is_asked_for() -> None:
     page = visit()
     page.selectbox(key="trace").select("upload").run()
     assert not page.exception
+    assert "Choose a trace file" in page.info[0].value
+
+
+def test_a_file_is_served_and_garbage_is_told_in_its_place() -> None:
+    page = visit()
+    page.selectbox(key="trace").select("upload").run()
+    line = b'{"id": "a", "arrival": 0, "prompt": 8, "output": 2}\n'
+    page.file_uploader(key="uploaded").upload("mine.jsonl", line).run()
+    assert shown(page)["replay"]["trace"]["name"] == "mine.jsonl"
+    page.file_uploader(key="uploaded").upload("mine.jsonl", b"\x00\xff\xfe garbage").run()
+    assert not page.exception
+    assert not page.get("bidi_component")
+    (error,) = page.error
+    assert error.value.startswith("mine.jsonl")
+    assert "\n" not in error.value
+    page.file_uploader(key="uploaded").set_value(None).run()
     assert "Choose a trace file" in page.info[0].value
 
 
@@ -242,6 +249,25 @@ def test_exports_are_offered_and_made_when_asked_for() -> None:
     labels = [button.label for button in visit().get("download_button")]
     assert len(labels) == 7
     assert "Spans for Perfetto (JSON)" in labels
+
+
+def test_the_measured_side_runs_and_stands_beside_the_simulated_one() -> None:
+    page = visit(mode="sources", first="2", seed="7")
+    page.button[0].click().run()
+    job = page.session_state["playground_job"]
+    wait_for(lambda: not job.is_active, "the run to end", 120)
+    with patch("app.playground.save") as save:
+        page.run()
+    assert any("every block table and every slot agrees" in html.value for html in page.get("html"))
+    replay = shown(page)["replay"]
+    assert [side["source"] for side in replay["sides"]] == ["simulated", "measured"]
+    assert len(replay["requests"]) == 2
+    assert replay["quiz"]["seed"] == 7
+    files = {label: make() for label, _, make in (call.args for call in save.call_args_list)}
+    assert len(files) == 7
+    assert b'"measured"' in files["Replay, one offline page (HTML)"]
+    assert all(files.values())
+    assert files["Ledger of B by step (CSV)"] == files["Ledger of A by step (CSV)"], "in slots the two agree"
 
 
 def test_the_measured_side_waits_for_a_click() -> None:
