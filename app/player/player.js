@@ -14,7 +14,7 @@ import { Quiz } from "./quiz.js";
 import { Screen } from "./screen.js";
 import { Side, swatch } from "./side.js";
 import { Timebar } from "./timebar.js";
-import { CLASS_WORDS, count, headline, leadWords, legendWords, seconds } from "./words.js";
+import { bucketWords, CLASS_WORDS, count, headline, leadWords, legendWords, seconds } from "./words.js";
 
 const LETTERS = ["A", "B"];
 const TELL_MS = 200; // while playing, words change this seldom
@@ -177,6 +177,7 @@ class Player {
     this.bar = new Timebar(replay, this.letters, (moment, isFinal) => this.head.seek(moment, isFinal));
     this.headline = make("p", { class: "headline", "aria-live": "polite" });
     this.legend = make("dl", { class: "words" });
+    this.bucketNote = make("p");
     this.root.classList.toggle("is-single", replay.sides.length === 1);
     this.root.replaceChildren(
       make("p", { class: "verdict" }, replay.verdict),
@@ -187,7 +188,7 @@ class Player {
         this.bar.element,
         make("div", { class: "sides details" }, ...this.panels.map(({ details }) => details.element))),
       make("section", { class: "legend", "aria-label": "Legend" },
-        make("h2", {}, "How to read this"), this.legend, ...legendWords(replay).map((text) => make("p", {}, text))),
+        make("h2", {}, "How to read this"), this.legend, this.bucketNote, ...legendWords(replay).map((text) => make("p", {}, text))),
       this.controls.keys,
     );
     this.controls.tell(this);
@@ -203,6 +204,8 @@ class Player {
     for (const panel of this.panels) panel.resize(layout, style);
     this.bar.resize(inner, style);
     this.controls.tell(this);
+    say(this.bucketNote, bucketWords(layout, this.replay));
+    this.bucketNote.hidden = !this.bucketNote.textContent;
     this.legend.replaceChildren(...Object.keys(CLASS_WORDS)
       .filter((name) => name === "free" || sides.some((log) => log.columns[name]))
       .flatMap((name) => [

@@ -94,6 +94,15 @@ export function legendWords({ sides }) {
   ];
 }
 
+// What a bar is, where the pool is too large for its blocks to be drawn one by one; else nothing.
+export function bucketWords({ bucketSlots }, { sides }) {
+  const sizes = new Set(sides.map((log) => log.cell_slots).filter(Boolean));
+  if (!bucketSlots || !sizes.size) return "";
+  const numBlocks = [...sizes].map((size) => count(bucketSlots / size)).join(" or ");
+  return `There are more blocks than room: one bar stands for ${count(bucketSlots)} slots, ${numBlocks} blocks side by side. `
+    + "What they hold together is stacked in it, live lowest and free on top; a part is as high as its share.";
+}
+
 // The text alternative of a pool's picture.
 export function poolWords(log, frame, state, labels) {
   const parts = Object.keys(CLASS_WORDS)
