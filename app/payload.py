@@ -114,8 +114,6 @@ def verdict(runs: Sequence[Run | Recording]) -> str:
     """
     recordings = [recording_of(run) if isinstance(run, Run) else run for run in runs]
     names = names_of(recordings)
-    if len(set(names)) < len(names):
-        names = [f"{name}, {one.source}" for name, one in zip(names, recordings, strict=True)]
     wastes = [f"{name} wastes {one.waste_percent:.1f} %" for name, one in zip(names, recordings, strict=True)]
     means = [f"{one.batch_mean:.1f}" for one in recordings]
     ends = [f"{one.time_s:.4g} s" for one in recordings]

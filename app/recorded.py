@@ -97,10 +97,12 @@ def recording_of(run: Run) -> Recording:
 
 
 def names_of(recordings: list[Recording]) -> list[str]:
-    """A name for each. Where two are called alike, with the dials in which they differ."""
+    """A name for each. Where two are called alike, with who made them, or the dials in which they differ."""
     names = [one.name for one in recordings]
     if len(set(names)) == len(names):
         return names
+    if len({one.source for one in recordings}) == len(recordings):
+        return [f"{name}, {one.source}" for name, one in zip(names, recordings, strict=True)]
     dials = [
         dial
         for dial, value in recordings[0].settings.items()

@@ -1,5 +1,6 @@
 // What happened on one side and why, and the block tables of who runs, in words.
 
+import { badge } from "./badge.js";
 import { arrange, make, say, Store } from "./dom.js";
 import { HELD, lengthOf, valueAt } from "./state.js";
 import { byInterest, count, deed, plural, stepWords, tableRuns } from "./words.js";
@@ -24,7 +25,7 @@ export class Details {
     const tableName = log.cell_slots ? "logical → physical block" : "physical slots";
     this.element = make(
       "section", { class: "side", "aria-label": `What happens in ${log.name}` },
-      make("h2", {}, make("span", { class: "letter" }, letter), "What happened and why"),
+      make("h2", {}, make("span", { class: "letter" }, letter), "What happened and why", badge(log.source)),
       this.step, this.said,
       make("h3", {}, "Block tables of the running requests"),
       make("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": `Block tables of ${log.name}` },

@@ -1,13 +1,12 @@
 // One side of the replay: its queues, its memory with the block table over it, its ledger in numbers.
 
+import { badge } from "./badge.js";
 import { fillOf, fitCanvas } from "./colors.js";
 import { Details } from "./details.js";
 import { arrange, make, say, Store } from "./dom.js";
 import { Stage } from "./stage.js";
 import { advance, classAt, lengthOf, QUEUES, valueAt } from "./state.js";
-import {
-  byInterest, CLASS_WORDS, count, percent, plural, poolWords, sourceWords, stripWords,
-} from "./words.js";
+import { byInterest, CLASS_WORDS, count, percent, plural, poolWords, stripWords } from "./words.js";
 
 const CHIPS_SHOWN = 24; // more do not fit on a line
 const HINT = "Point at a block or a table to follow it; click to keep a request in focus.";
@@ -38,7 +37,7 @@ export class Side {
     this.picture = make(
       "section", { class: "side", "aria-label": `Side ${letter}: ${log.name}` },
       make("h2", {}, make("span", { class: "letter" }, letter), log.name,
-        make("span", { class: `badge ${log.source}` }, sourceWords(log.source)),
+        badge(log.source),
         make("span", { class: "figure", title: "of the memory it takes, over the whole run" }, make("b", {}, `${waste.toFixed(1)} %`), " wasted overall")),
       make("p", { class: "about" }, `${log.about}; ${plural(log.pool, "slot")}; times ${log.clock}`),
       this.queues, this.tableName, this.stage.element, this.readout, this.ledger,

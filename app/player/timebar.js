@@ -1,5 +1,6 @@
 // The ledgers of all sides over one time axis, with a slider and a range to loop over.
 
+import { badge } from "./badge.js";
 import { fitCanvas } from "./colors.js";
 import { make } from "./dom.js";
 import { momentAt, ticks, timelineColumns } from "./layout.js";
@@ -55,7 +56,7 @@ export class Timebar {
     frame.addEventListener("pointermove", (event) => event.buttons && seek(event, false));
     frame.addEventListener("pointerup", (event) => seek(event, true));
     const title = make("p", { class: "title" }, make("span", { class: "letter" }, letter),
-      `${log.name}: all ${plural(log.pool, "slot")} over time`,
+      `${log.name}: all ${plural(log.pool, "slot")} over time`, badge(log.source),
       log.alarms.length ? make("small", {}, " ▾ preempted or rejected") : null);
     return { canvas, cursor, loop, element: make("div", { class: "timeline" }, title, frame) };
   }

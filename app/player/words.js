@@ -129,11 +129,6 @@ export function stripWords(log, state, sequence, labels) {
   return `Block table of ${name}, logical in physical block: ${runs.join(", ")}${cells.length > 12 ? ", and so on" : ""}.`;
 }
 
-const SOURCES = { measured: "measured on a real engine", simulated: "simulated" };
-
-// A badge that lets the two never be confused.
-export const sourceWords = (source) => SOURCES[source] ?? `recorded: ${source}`;
-
 // A block table in few characters, neighbours joined: [[first logical, last logical, first cell, last cell]].
 export function tableRuns(cells) {
   const runs = [];

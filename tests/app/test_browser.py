@@ -4,9 +4,13 @@ Screenshots are left in out/screenshots, or in the folder that PAGELAB_SCREENSHO
 """
 
 import time
+from pathlib import Path
 
 import pytest
 
+from app.payload import replay_payload
+from app.player import standalone_html
+from sim import Config, Trace, simulate
 from tests.app.browsing import Browser
 
 pytestmark = pytest.mark.browser
@@ -19,6 +23,21 @@ def test_the_page_opens_with_the_verdict_and_does_not_play_by_itself(browser: Br
     before = browser.moment
     time.sleep(0.4)
     assert browser.moment == before
+    assert browser.errors() == []
+
+
+def test_every_heading_of_a_side_says_whether_it_was_simulated_or_measured(
+    browser: Browser, tmp_path: Path
+) -> None:
+    runs = [simulate(Trace.read("demo").first(12), Config(pool_tokens=2048, max_len=512)) for _ in range(2)]
+    runs[1].source = "measured"
+    path = tmp_path / "sources.html"
+    path.write_text(standalone_html(replay_payload(runs)), encoding="utf-8")
+    browser.open(path.as_uri())
+    browser.screenshot("sources_1280")
+    for heading in (".pictures h2", ".timeline .title", ".details h2"):
+        badges = f"return [...root.querySelectorAll('{heading} .badge')].map((e) => e.textContent)"
+        assert browser.run(badges) == ["simulated", "measured on a real engine"], heading
     assert browser.errors() == []
 
 

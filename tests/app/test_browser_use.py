@@ -247,7 +247,7 @@ def saved(browser: Browser, page: str) -> Callable[[str], tuple[str, bytes]]:
 def test_everything_can_be_saved(browser: Browser, saved: Callable[[str], tuple[str, bytes]]) -> None:
     name, numbers = saved("CSV")
     assert name == "pagelab-demo.csv"
-    assert numbers.startswith(b"side,step,time,pool,live,")
+    assert numbers.startswith(b"side,source,step,time,pool,live,")
     name, lines = saved("JSON Lines")
     events = [json.loads(line) for line in lines.splitlines()]
     assert name == "pagelab-demo.jsonl"

@@ -166,6 +166,7 @@ def test_sides_of_one_name_are_told_apart_by_their_source() -> None:
     assert "paged, measured wastes" in verdict(runs)
     sides = replay_payload(runs)["sides"]
     assert [side["source"] for side in sides] == ["simulated", "measured"]
+    assert [side["name"] for side in sides] == ["paged, simulated", "paged, measured"]
 
 
 def test_the_replay_opens_where_the_sides_differ_most() -> None:
