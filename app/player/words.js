@@ -1,5 +1,6 @@
 // What the player says in words: sentences, counts, text alternatives.
 
+import { timelineColumns } from "./layout.js";
 import { lengthOf, valueAt } from "./state.js";
 
 export const CLASS_WORDS = {
@@ -116,6 +117,18 @@ export function poolWords(log, frame, state, labels) {
     .map(([request, slots]) => `${labels[request]} ${count(slots)}`);
   const holders = largest.length ? ` Most is held by ${largest.join(", ")}.` : "";
   return `Memory of ${log.name}, ${plural(log.pool, "slot")}: ${parts.join(", ")}.${holders}`;
+}
+
+// The text alternative of a side's timeline. Means are those of the clock: idle time counts.
+export function timelineWords({ clock: { time, frames }, sides }, side) {
+  const log = sides[side];
+  const names = Object.keys(CLASS_WORDS).filter((name) => log.columns[name]);
+  const means = timelineColumns({ columns: log.columns, frames: frames[side], times: time, names, width: 1 });
+  const share = (slots) => `${count(Math.round(slots))} (${percent(slots, log.pool)})`;
+  const parts = names.map((name) =>
+    `${CLASS_WORDS[name][0]} ${share(means[name][0])} on average, ${share(log.columns[name].reduce((a, b) => Math.max(a, b)))} at most`);
+  const alarms = log.alarms.length ? ` Preempted or rejected at ${plural(log.alarms.length, "moment")}.` : "";
+  return `${log.name} (${log.source}) from ${seconds(time[0])} to ${seconds(time.at(-1))}, of ${plural(log.pool, "slot")}: ${parts.join("; ")}.${alarms}`;
 }
 
 // What the strip says to who cannot see it.

@@ -128,6 +128,11 @@ def test_the_picture_has_a_text_alternative_and_the_why_is_a_live_region(browser
     label = browser.run("return root.querySelector('.memory').getAttribute('aria-label')")
     assert label.startswith("Memory of contiguous (max), 2,048 slots: ")
     assert "live" in label
+    times = browser.run(
+        "return [...root.querySelectorAll('.timeline canvas')].map((e) => [e.role, e.ariaLabel])"
+    )
+    assert [role for role, _ in times] == ["img", "img"]
+    assert all("on average" in words and "at most" in words for _, words in times)
     assert browser.run("return root.querySelector('.headline').getAttribute('aria-live')") == "polite"
     assert browser.run("return root.querySelector('input[type=range]').getAttribute('aria-valuetext')")
 
