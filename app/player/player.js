@@ -47,11 +47,12 @@ class Player {
   }
 
   // Shows another replay. The first opens at `moment` or where it says; a later one of the same trace keeps
-  // the time that was looked at.
+  // the time that was looked at. Who was pinned stays pinned where the replay has a request of that name.
   load(replay, moment, pin) {
     if (replay === this.replay || (replay.id && replay.id === this.replay?.id)) return;
     const before = this.replay;
     const time = this.times?.[this.head.moment];
+    const wasPinned = before ? this.labels[this.focus.pinned] : undefined;
     this.head.pause();
     this.replay = replay;
     this.times = replay.clock.time;
@@ -60,7 +61,7 @@ class Player {
     const sequencesOf = replay.requests.map(() => []);
     replay.sequences.forEach((request, sequence) => sequencesOf[request].push(sequence));
     for (const log of replay.sides) Object.assign(log, { owners: replay.sequences, sequencesOf });
-    const pinned = this.labels.indexOf(pin);
+    const pinned = this.labels.indexOf(pin ?? wasPinned);
     Object.assign(this.focus, { hovered: [], pinned: pinned < 0 ? null : pinned });
     this.quiz = new Quiz(this, replay.quiz);
     this.panels = replay.sides.map((log, side) => new Side(log, this.letters[side], this));

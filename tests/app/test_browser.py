@@ -152,6 +152,22 @@ def test_the_visualizer_says_its_sentence_and_restores_a_link(browser: Browser, 
     assert browser.errors() == []
 
 
+def test_who_is_pinned_stays_pinned_when_a_dial_changes(browser: Browser, server: str) -> None:
+    browser.open(f"{server}?step=100")
+    browser.press("2")
+    browser.wait(lambda: "pin=" in browser.driver.current_url, "the address to name who is pinned")
+    pinned = browser.driver.current_url.split("pin=")[1].split("&")[0]
+    field = browser.driver.find_element("css selector", "input[type=number][aria-label^='Block size']")
+    field.send_keys("\ue009a", "\ue000", "8\n")  # all of it, and with no key held down any more
+    about = "return root.querySelectorAll('.about')[1].textContent"
+    browser.wait(lambda: browser.run(about).startswith("blocks of 8 tokens"), "the dial to be heard")
+    strip = "return root.querySelector('.strip').getAttribute('aria-label')"
+    assert browser.run(strip).startswith(f"{pinned} holds one range")
+    browser.wait(lambda: "block_size=8" in browser.driver.current_url, "the address to follow")
+    assert f"pin={pinned}" in browser.driver.current_url
+    assert browser.errors() == []
+
+
 def test_playing_asks_nothing_of_the_server(browser: Browser, server: str) -> None:
     browser.open(f"{server}?step=100")
     browser.run(
