@@ -117,12 +117,12 @@ export class Details {
     map.key = key;
     const all = tableRuns(cells);
     const shown = all.length > RUNS_SHOWN ? [...all.slice(0, RUNS_SHOWN - 2), null, all.at(-1)] : all;
-    map.replaceChildren(...shown.flatMap((run, at) => {
+    arrange(map, shown.flatMap((run, at) => {
       if (run === null) return [" … "];
       const [from, to, first, last] = run;
       const text = from === to ? `${from} → ${first}` : `${from}–${to} → ${first}–${last}`;
       const blocks = Array.from({ length: last - first + 1 }, (_, step) => first + step).join(" ");
-      return [at && shown[at - 1] ? ", " : "", make("span", { class: "run", "data-cells": blocks }, text)];
+      return [at && shown[at - 1] ? ", " : "", make("button", { class: "run", type: "button", "data-cells": blocks, title: "click to keep in focus" }, text)];
     }));
   }
 

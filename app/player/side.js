@@ -9,7 +9,7 @@ import { advance, classAt, lengthOf, QUEUES, valueAt } from "./state.js";
 import { byInterest, CLASS_WORDS, count, percent, plural, poolWords, stripWords } from "./words.js";
 
 const CHIPS_SHOWN = 24; // more do not fit on a line
-const HINT = "Point at a block or a table to follow it; click to keep a request in focus.";
+const HINT = "Point at a block or a table to follow it, or walk there with Tab and the arrow keys; click or Enter keeps a request in focus.";
 const QUEUE_WORDS = {
   waiting: "arrived, holds no memory yet",
   running: "holds memory and computes",
@@ -29,7 +29,7 @@ export class Side {
       onPoint: (place) => this.onPoint(place),
       onPin: () => this.pointed && host.focus.pin(this.pointed.request),
     });
-    this.readout = make("p", { class: "readout" }, HINT);
+    this.readout = make("p", { class: "readout", "aria-live": "polite" }, HINT);
     this.ledger = make("ul", { class: "ledger", "aria-label": `Ledger of ${log.name} now` });
     this.queues = make("dl", { class: "queues" });
     this.tableName = make("p", { class: "table-name" });
@@ -123,6 +123,7 @@ export class Side {
     }
     this.tellQueues();
     this.details.tell(state, isNew, host.numTold(log));
+    this.readout.setAttribute("aria-live", host.head.isPlaying ? "off" : "polite");
     if (this.place) this.onPoint(this.place);
   }
 
