@@ -24,7 +24,7 @@ up. That the cells sum to the run's own ledger at every step is a test.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from app.cells import NOBODY, Content, Member
@@ -64,16 +64,31 @@ class DeltaEncoder:
         """All of `state`, as the delta from nothing."""
         other = DeltaEncoder((), self._block_size, grows=self._grows, has_pages=self._has_pages)
         other.numbers, other.members = self.numbers, self.members
-        return other.delta(State(), state, [*state.running, *state.waiting, *state.swapped])
+        touched = dict.fromkeys((*state.running, *state.waiting, *state.swapped), False)
+        return other.delta(State(), state, touched, state.cached)
 
-    def delta(self, before: State, after: State, touched: Iterable[str]) -> Delta:
-        """What changed. `touched` names every request that an event between the two was about."""
+    def delta(
+        self, before: State, after: State, touched: Mapping[str, bool], flipped: Iterable[int]
+    ) -> Delta:
+        """What changed. `before` need know nothing but the queues and whom `touched` names.
+
+        `touched` names every request that an event between the two was about, and says whether one plain
+        decode is all that happened to it; `flipped` are the blocks that are cached in one of the two alone.
+        """
         delta: Delta = defaultdict(list)
-        names = [name for request in touched for name in after.names(request)]
-        dirty: set[int] = set(before.cached.keys() ^ after.cached.keys())
+        names = [
+            name for request, is_decode in touched.items() if not is_decode for name in after.names(request)
+        ]
+        dirty = set(flipped)
         kept = self._change_tables(delta, before, after, names, dirty)
-        for name in names:
-            self._add_progress(delta, before, after, name, kept[name], dirty)
+        for request, is_decode in touched.items():
+            if is_decode and self._fills_own(after, request, after.stored[request] - 1, dirty):
+                delta["decode"].append(self.members[request].number)
+                continue
+            for name in after.names(request):
+                table = after.block_tables.get(name)
+                num_kept = kept[name] if name in kept else _length(table)
+                self._add_progress(delta, before, after, name, num_kept, dirty)
         self._add_dirty(delta, after, dirty)
         for queue in QUEUES:
             old, new = getattr(before, queue), getattr(after, queue)
@@ -100,9 +115,9 @@ class DeltaEncoder:
             delta["drop" if is_own else "unmap"].append(self.members[name].number)
             dirty.update(() if is_own else blocks)
         for name in names:
-            for place, block in enumerate(_blocks(after.block_tables.get(name))):
-                if place >= kept[name]:
-                    self._holders[block][name] = place
+            blocks = _blocks(after.block_tables.get(name))
+            for place in range(kept[name], len(blocks)):
+                self._holders[blocks[place]][name] = place
         for name in names:
             new = after.block_tables.get(name)
             if new is not None and kept[name] < _length(new):
@@ -139,7 +154,7 @@ class DeltaEncoder:
         if now is not None and now != was:
             is_one_more = was is not None and now == (was[0] + 1, was[1] + 1) and new == old + 1 == now[0]
             has_same_table = table is not None and num_kept == _length(table)
-            if is_one_more and has_same_table and self._fills_own(member, table, old, dirty):
+            if is_one_more and has_same_table and self._fills_own(after, name, old, dirty):
                 delta["decode"].append(member.number)
                 return
             delta["at"].extend((member.number, *now))
@@ -152,12 +167,15 @@ class DeltaEncoder:
         size = self._block_size
         dirty.update(table[min(old, new) // size : min(-(-max(old, new) // size), num_kept)])
 
-    def _fills_own(self, member: Member, table: BlockTable | None, stored: int, dirty: set[int]) -> bool:
+    def _fills_own(self, state: State, name: str, stored: int, dirty: set[int]) -> bool:
         """Whether the token after `stored` goes where one was expected, in a cell that nobody else holds."""
-        assert table is not None
-        index = 0 if isinstance(table, SlotRange) else stored // self._block_size
-        cell, content = self._own_contents(member, table, stored, index)[0]
-        return content.reserved > 0 and len(self._holders[cell]) <= 1 and cell not in dirty
+        table = state.block_tables[name]
+        if stored >= self.members[name].final_tokens:
+            return False
+        if isinstance(table, SlotRange):
+            return stored < (table.length if self._grows else table.reserved)
+        cell = table[stored // self._block_size]
+        return len(self._holders[cell]) <= 1 and cell not in dirty
 
     def _own_contents(
         self, member: Member, table: BlockTable, stored: int, first: int = 0
@@ -215,8 +233,8 @@ def _blocks(table: BlockTable | None) -> list[int]:
     return table if isinstance(table, list) else []
 
 
-def _length(table: BlockTable) -> int:
-    return 1 if isinstance(table, SlotRange) else len(table)
+def _length(table: BlockTable | None) -> int:
+    return 1 if isinstance(table, SlotRange) else len(table or ())
 
 
 def _num_kept(old: BlockTable | None, new: BlockTable | None) -> int:
