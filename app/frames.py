@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from app.deltas import KEYFRAME_FRAMES, Delta, DeltaEncoder
+from app.deltas import KEYFRAME_FRAMES, Delta, DeltaEncoder, before_decode
 from app.quiz import Question
 from app.recorded import Recording
 from sim.events import Event, Kind
@@ -63,7 +63,8 @@ class _Frames:
     """The frames of one run, in the making. `hear` every event, then `show` or `rest` makes a picture.
 
     What held at the last picture is noted when an event is about to change it, and no state is ever copied:
-    most of what a large run holds stays as it is from step to step.
+    most of what a large run holds stays as it is from step to step. Of a plain decode, which is most of a
+    log, nothing need be noted: what held before it is one token less.
     """
 
     def __init__(self, recording: Recording) -> None:
@@ -75,9 +76,9 @@ class _Frames:
             self._block_size,
             grows=not recording.cell_slots,
             has_pages=recording.has_pages,
+            horizon=recording.horizon,
         )
         self._before = State()  # the queues, and what has changed since of those whom events were about
-        self._queues: tuple[list[str], list[str], list[str]] = ([], [], [])  # at the last picture
         self._is_queue_moved = False
         self._touched: dict[str, bool] = {}  # in the order of events: is one plain decode all there was?
         self._was_cached: dict[int, bool] = {}
@@ -94,12 +95,16 @@ class _Frames:
 
         What happens after a step's picture is told with that step.
         """
-        if event.request is None:
+        request = event.request
+        if request is None:
             return
-        self._note(state, event, event.request)
+        if request not in self._touched and _is_plain_decode(state, event, request):
+            self._touched[request] = True
+            return
+        self._note(state, event, request)
         if event.kind in UNSAID:
             return
-        number, cells = self._encoder.numbers[event.request], _cells_of(event)
+        number, cells = self._encoder.numbers[request], _cells_of(event)
         line = [event.kind, number, event.why, *([cells] if cells else [])]
         is_epilogue = self._is_epilogue(event)
         (self._said[-1] if is_epilogue else self._unsaid).append(line)
@@ -107,10 +112,11 @@ class _Frames:
 
     def _note(self, state: State, event: Event, request: str) -> None:
         """What holds before the event, where it is the first since the last picture to change that."""
-        if request in self._touched:
-            self._touched[request] = False
-        else:
-            self._touched[request] = _is_plain_decode(state, event, request)
+        has_decoded = self._touched.get(request)
+        self._touched[request] = False
+        if has_decoded:
+            before_decode(self._before, state, request)
+        elif has_decoded is None:
             for name in state.names(request):
                 if (table := state.block_tables.get(name)) is not None:
                     self._before.block_tables[name] = table
@@ -118,6 +124,8 @@ class _Frames:
                     self._before.stored[name] = state.stored[name]
                     self._before.emitted[name] = state.emitted.get(name, 0)
         self._is_queue_moved |= event.kind in QUEUEING
+        if event.kind is Kind.ADMIT:
+            self._encoder.admit(request, event.changes["tokens"] + event.changes["hit"])
         if state.cached or "cached" in event.changes:
             for block in _cells_that_change(event):
                 self._was_cached.setdefault(block, block in state.cached)
@@ -156,10 +164,15 @@ class _Frames:
         self.times.append(state.time)
         for name, column in self._columns.items():
             column.append(numbers.get(name, 0))
+        self._forget(state)
+
+    def _forget(self, now: State) -> None:
+        """What was noted is told; from now on `now` is what held before."""
+        before = self._before
+        for noted in (before.block_tables, before.stored, before.emitted):
+            noted.clear()
         if self._is_queue_moved:
-            self._queues = state.waiting[:], state.running[:], state.swapped[:]
-        waiting, running, swapped = self._queues
-        self._before = State(waiting=waiting, running=running, swapped=swapped)
+            before.waiting, before.running, before.swapped = now.waiting[:], now.running[:], now.swapped[:]
         self._is_queue_moved = False
         self._touched, self._was_cached, self._unsaid, self._unseen = {}, {}, [], set()
 

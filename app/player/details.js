@@ -2,7 +2,7 @@
 
 import { badge } from "./badge.js";
 import { arrange, make, say, Store } from "./dom.js";
-import { HELD, lengthOf, valueAt } from "./state.js";
+import { HELD, HOLE, lengthOf, valueAt } from "./state.js";
 import { byInterest, count, deed, plural, stepWords, tableRuns } from "./words.js";
 
 const SAID_SHOWN = 8;
@@ -89,6 +89,7 @@ export class Details {
     sum.cached = 0;
     let numShared = 0;
     for (const cell of cells) {
+      if (cell === HOLE) continue;
       const content = state.cells.get(cell);
       numShared += content.refs > 1;
       for (const name of HELD) sum[name] += content[name];
@@ -120,9 +121,11 @@ export class Details {
     arrange(map, shown.flatMap((run, at) => {
       if (run === null) return [" … "];
       const [from, to, first, last] = run;
+      const comma = at && shown[at - 1] ? ", " : "";
+      if (first === HOLE) return [`${comma}${from === to ? from : `${from}–${to}`} given back`];
       const text = from === to ? `${from} → ${first}` : `${from}–${to} → ${first}–${last}`;
       const blocks = Array.from({ length: last - first + 1 }, (_, step) => first + step).join(" ");
-      return [at && shown[at - 1] ? ", " : "", make("button", { class: "run", type: "button", "data-cells": blocks, title: "click to keep in focus" }, text)];
+      return [comma, make("button", { class: "run", type: "button", "data-cells": blocks, title: "click to keep in focus" }, text)];
     }));
   }
 

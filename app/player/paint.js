@@ -3,7 +3,7 @@
 import { bucketParts } from "./bucket.js";
 import { colorOf, fillOf, fitCanvas, hatchOf, textOn } from "./colors.js";
 import { bucketAround, rangeRects } from "./layout.js";
-import { lengthOf, PARTS } from "./state.js";
+import { leadOf, lengthOf, runsOf } from "./state.js";
 
 const LABEL_WIDTH = 80; // pixels; a longer label is not drawn
 const FAINT = 0.22; // how strong the others are while one request is pinned
@@ -64,7 +64,7 @@ export class PoolPainter {
     const isFaint = this.focus !== null && this.focus !== content.owner;
     const grown = before && before.owner === content.owner ? content.live - before.live : -1;
     const isOnlyGrown =
-      grown >= 0 && before.reserved - grown === content.reserved && before.internal === content.internal &&
+      grown >= 0 && !content.runs && !before.runs && before.reserved - grown === content.reserved && before.internal === content.internal &&
       before.rounding === content.rounding && before.refs === content.refs && before.cached === content.cached;
     // The label stands in the first row; past it, more live slots change nothing else.
     const isPastLabel = before && before.live * this.layout.slotWidth > LABEL_WIDTH;
@@ -80,9 +80,7 @@ export class PoolPainter {
       this.ctx.globalAlpha = FAINT;
     }
     let slot = first;
-    for (const name of PARTS) {
-      const length = content[name];
-      if (!length) continue;
+    for (const [name, length] of runsOf(content)) {
       this.fillRange(slot, length, fillOf(this.ctx, this.style, name, content.owner), slot + length === end);
       slot += length;
     }
@@ -113,9 +111,10 @@ export class PoolPainter {
 
   paintLabel(content, start, end) {
     const { ctx, layout, style } = this;
-    if (layout.rowHeight < 9 || !content.live) return;
+    const lead = leadOf(content);
+    if (layout.rowHeight < 9 || !lead) return;
     const [room] = rangeRects(layout, start, end - start);
-    const [written] = rangeRects(layout, start, content.live);
+    const [written] = rangeRects(layout, start, lead);
     const size = Math.min(12, layout.rowHeight - 1);
     ctx.font = `600 ${size}px ${style.font}`;
     const name = this.labels[content.owner] ?? "";
@@ -125,6 +124,7 @@ export class PoolPainter {
     const width = ctx.measureText(text).width;
     const color = colorOf(style, content.owner);
     const fits = width + 4 <= written.w;
+    if (content.runs && !fits) return; // the plate would hide which slots are read no more
     if (width + 5 > LABEL_WIDTH || width + 5 + (fits ? 0 : written.w) > room.w) return;
     if (fits && hatchOf(style, content.owner) !== "none") {
       ctx.fillStyle = color; // a plain plate under the text

@@ -5,7 +5,7 @@ import { fillOf, fitCanvas } from "./colors.js";
 import { Details } from "./details.js";
 import { arrange, make, say, Store } from "./dom.js";
 import { Stage } from "./stage.js";
-import { advance, classAt, lengthOf, QUEUES, valueAt } from "./state.js";
+import { advance, classAt, HOLE, lengthOf, QUEUES, valueAt } from "./state.js";
 import { byInterest, CLASS_WORDS, count, percent, plural, poolWords, stripWords } from "./words.js";
 
 const CHIPS_SHOWN = 24; // more do not fit on a line
@@ -171,6 +171,7 @@ export class Side {
 
   atBox({ index, offset }) {
     const box = this.stage.boxes[index];
+    if (box?.cell === HOLE) return { text: `Logical block ${index}: given back, no later query reads its tokens.` };
     return box && this.atSlot(box.cell * (this.log.cell_slots || 1) + offset);
   }
 

@@ -4,7 +4,7 @@ import { colorOf, fillOf, fitCanvas, hatchOf, textOn } from "./colors.js";
 import { make } from "./dom.js";
 import { hit, rangeRects, slotAfter } from "./layout.js";
 import { PoolPainter } from "./paint.js";
-import { cellAtSlot, lengthOf, PARTS } from "./state.js";
+import { cellAtSlot, HOLE, leadOf, lengthOf, runsOf } from "./state.js";
 import { arrowsOf, hitStrip, layoutStrip, STRIP_GAP, STRIP_HEIGHT } from "./strip.js";
 
 const POOL_TOP = STRIP_HEIGHT + STRIP_GAP;
@@ -84,7 +84,7 @@ export class Stage {
     const strip = `${links} ${state.stored.get(sequence)}`;
     if (strip === this.strung) return;
     this.strung = strip;
-    this.boxes = layoutStrip(this.layout, state, cells);
+    this.boxes = layoutStrip(this.layout, state, cells, this.log.cell_slots);
     this.paintStrip(state, sequence, pointed);
     if (links === this.drawn) return; // a token more changes the strip alone
     this.drawn = links;
@@ -120,9 +120,13 @@ export class Stage {
       const content = state.cells.get(cell);
       const edge = w >= 6 ? 1.5 : 0;
       let at = x;
-      for (const name of PARTS) {
-        const width = (content[name] / slots) * w;
-        if (!width) continue;
+      if (cell === HOLE) { // nothing is there: a line where its slots were
+        brush.fillStyle = style.line;
+        brush.fillRect(x, STRIP_HEIGHT / 2 - 1, w - edge, 2);
+        continue;
+      }
+      for (const [name, length] of runsOf(content)) {
+        const width = (length / slots) * w;
         brush.fillStyle = fillOf(brush, style, name, this.log.owners[sequence]);
         brush.fillRect(at, 0, Math.min(width, x + w - edge - at), STRIP_HEIGHT);
         at += width;
@@ -143,7 +147,7 @@ export class Stage {
     const color = colorOf(style, this.log.owners[sequence]);
     brush.font = `600 12px ${style.font}`;
     const width = brush.measureText(text).width + 6;
-    const isOnLive = (content.live / slots) * w >= width;
+    const isOnLive = (leadOf(content) / slots) * w >= width;
     if (!isOnLive || hatchOf(style, this.log.owners[sequence]) !== "none") {
       brush.fillStyle = isOnLive ? color : style.paper;
       brush.fillRect(x + 2, 8, width, 14);

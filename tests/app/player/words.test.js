@@ -3,13 +3,22 @@ import { test } from "node:test";
 
 import { stateAt } from "../../../app/player/state.js";
 import {
-  byInterest, CLASS_WORDS, count, headline, percent, poolWords, stepWords, tableRuns, timelineWords,
+  byInterest, CLASS_WORDS, count, headline, percent, poolWords, stepWords, stripWords, tableRuns, timelineWords,
 } from "../../../app/player/words.js";
 import { CASES } from "./golden.js";
 
 test("neighbouring blocks of a table are told as one run", () => {
   assert.deepEqual(tableRuns([4, 5, 6, 2, 9, 10]), [[0, 2, 4, 6], [3, 3, 2, 2], [4, 5, 9, 10]]);
   assert.deepEqual(tableRuns([]), []);
+});
+
+test("blocks given back stand in a table as runs of their own", () => {
+  assert.deepEqual(tableRuns([-1, -1, 0, 1, -1, 5]), [[0, 1, -1, -1], [2, 3, 0, 1], [4, 4, -1, -1], [5, 5, 5, 5]]);
+  const cells = new Map([[0, { live: 4, reserved: 0, internal: 0, rounding: 0, cached: 0 }]]);
+  const log = { name: "paged", cell_slots: 4, owners: [0], pool: 16, columns: {} };
+  const state = { tables: new Map([[0, [-1, -1, 0]]]), cells };
+  assert.equal(stripWords(log, state, 0, ["r0"]), "Block table of r0, logical in physical block: 0 to 1 given back, 2 in 0.");
+  assert.match(poolWords(log, 0, state, ["r0"]), /Most is held by r0 4\.$/);
 });
 
 test("a preemption is told before an admission, and equals in order", () => {
