@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from sim import Request
+
 NOBODY = -1  # the owner of a cached cell
 
 
@@ -23,3 +25,4 @@ class Member:
     request: int
     first: str  # name of its request's first sequence
     final_tokens: int
+    asked: Request

@@ -9,27 +9,34 @@ the next; all its keys are optional and are applied in this order:
     unmap     [sequence, ...]                     its table is gone; others have some of its cells
     free      [cell, ...]                         nobody has it any more
     leave     [sequence, ...]                     forget how far it was
-    map       [sequence, n, cell, ...]            this is its table; it shares some cells
+    map       [sequence, n, cell, ...]            this is its table; it shares some cells, or has holes (-1)
     hold      [sequence, live, reserved, internal, rounding, n, cell, ...]
                                                   n cells of its own, of this content, join its table's end
     put       [cell, owner, refs, live, reserved, internal, rounding, cached, ...]
                                                   what a cell holds now; the owner is a request, -1 if cached
+    runs      [cell, n, class, slots, ...]        n slots in a row each, in the order in which they lie in a
+                                                  cell some of whose tokens are read no more; classes are
+                                                  0 live, 1 reserved, 2 internal
     at        [sequence, stored, emitted, ...]    how far it is
     decode    [sequence, ...]                     one more token stored and emitted: the cell of that
                                                   position has one `live` more and one `reserved` less
     waiting, running, swapped   [[request that goes, ...], [index, request that comes, ...]]
 
-A keyframe is the delta from nothing to its frame. All rules of classification are here; a player only adds
-up. That the cells sum to the run's own ledger at every step is a test.
+A keyframe is the delta from nothing to its frame. All rules of classification are in `app.contents`; a player
+only adds up. That the cells sum to the run's own ledger at every step is a test.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from copy import copy
 from typing import Any
 
-from app.cells import NOBODY, Content, Member
+from app.cells import Member
+from app.contents import Contents, written_of
 from sim import Request
+from sim.horizon import Horizon
 from sim.replay import BlockTable, SlotRange, State
+from sim.tables import HOLE
 
 KEYFRAME_FRAMES = 64
 QUEUES = ("waiting", "running", "swapped")
@@ -41,39 +48,60 @@ class DeltaEncoder:
     """Turns one state into the next. Remembers who holds each block: use one for each way through a run."""
 
     def __init__(
-        self, requests: Iterable[Request], block_size: int, *, grows: bool = False, has_pages: bool = False
+        self,
+        requests: Iterable[Request],
+        block_size: int,
+        *,
+        grows: bool,
+        has_pages: bool,
+        horizon: Horizon,
     ) -> None:
-        """`grows`: a sequence uses its whole range, whatever it asked for. `has_pages`: what a table's last
-        entry holds in vain is there because pages round up."""
+        """`app.contents` says what the flags mean."""
         self.numbers: dict[str, int] = {}
-        self.members: dict[str, Member] = {}
-        self._block_size = block_size
-        self._grows = grows
-        self._has_pages = has_pages
-        self._holders: dict[int, dict[str, int]] = defaultdict(
-            dict
-        )  # block -> sequence -> place in its table
+        members: dict[str, Member] = {}
         for request in requests:
             number = self.numbers[request.id] = len(self.numbers)
             several = [f"{request.id}/{index}" for index in range(request.width)]
             names = several if request.width > 1 else [request.id]
             for name in names:
-                self.members[name] = Member(len(self.members), number, names[0], request.final_tokens)
+                members[name] = Member(len(members), number, names[0], request.final_tokens, request)
+        self._contents = Contents(members, block_size, horizon, grows=grows, has_pages=has_pages)
+
+    def admit(self, request: str, num_tokens: int) -> None:
+        """A request was admitted: so many tokens of it must be stored until it decodes."""
+        self._contents.inputs[request] = num_tokens
 
     def keyframe(self, state: State) -> Delta:
         """All of `state`, as the delta from nothing."""
-        other = DeltaEncoder((), self._block_size, grows=self._grows, has_pages=self._has_pages)
-        other.numbers, other.members = self.numbers, self.members
-        return other.delta(State(), state, [*state.running, *state.waiting, *state.swapped])
+        other = copy(self)
+        other._contents = self._contents.with_nobody()
+        touched = dict.fromkeys((*state.running, *state.waiting, *state.swapped), False)
+        return other.delta(State(), state, touched, state.cached)
 
-    def delta(self, before: State, after: State, touched: Iterable[str]) -> Delta:
-        """What changed. `touched` names every request that an event between the two was about."""
-        delta: Delta = defaultdict(list)
-        names = [name for request in touched for name in after.names(request)]
-        dirty: set[int] = set(before.cached.keys() ^ after.cached.keys())
+    def delta(
+        self, before: State, after: State, touched: Mapping[str, bool], flipped: Iterable[int]
+    ) -> Delta:
+        """What changed.
+
+        `touched` names every request that an event between the two was about, and says whether one plain
+        decode is all that happened to it; `flipped` are the blocks that are cached in one of the two alone.
+        `before` need know nothing but the queues, and of the others that `touched` names.
+        """
+        contents, delta = self._contents, defaultdict[str, list[Any]](list)
+        names = [
+            name for request, is_decode in touched.items() if not is_decode for name in after.names(request)
+        ]
+        dirty = set(flipped)
         kept = self._change_tables(delta, before, after, names, dirty)
-        for name in names:
-            self._add_progress(delta, before, after, name, kept[name], dirty)
+        for request, is_decode in touched.items():
+            if is_decode and contents.fills_own(after, request, after.stored[request] - 1, dirty):
+                delta["decode"].append(contents.members[request].number)
+                continue
+            if is_decode:
+                before_decode(before, after, request)
+            for name in after.names(request):
+                num_kept = kept[name] if name in kept else _length(after.block_tables.get(name))
+                self._add_progress(delta, before, after, name, num_kept, dirty)
         self._add_dirty(delta, after, dirty)
         for queue in QUEUES:
             old, new = getattr(before, queue), getattr(after, queue)
@@ -85,6 +113,7 @@ class DeltaEncoder:
         self, delta: Delta, before: State, after: State, names: list[str], dirty: set[int]
     ) -> dict[str, int]:
         """Tables that went, then tables that came; how many entries of its table each sequence keeps."""
+        holders = self._contents.holders
         kept: dict[str, int] = {}
         gone: list[str] = []
         for name in names:
@@ -93,16 +122,17 @@ class DeltaEncoder:
             if old is not None and kept[name] == 0:
                 gone.append(name)
                 for block in _blocks(old):
-                    self._holders[block].pop(name, None)
+                    holders[block].pop(name, None)
         for name in gone:
             blocks = _blocks(before.block_tables[name])
-            is_own = not any(self._holders[block] for block in blocks)
-            delta["drop" if is_own else "unmap"].append(self.members[name].number)
+            is_own = not any(holders[block] for block in blocks)
+            delta["drop" if is_own else "unmap"].append(self._contents.members[name].number)
             dirty.update(() if is_own else blocks)
         for name in names:
-            for place, block in enumerate(_blocks(after.block_tables.get(name))):
-                if place >= kept[name]:
-                    self._holders[block][name] = place
+            blocks = _blocks(after.block_tables.get(name))
+            for place in range(kept[name], len(blocks)):
+                if blocks[place] != HOLE:
+                    holders[blocks[place]][name] = place
         for name in names:
             new = after.block_tables.get(name)
             if new is not None and kept[name] < _length(new):
@@ -113,93 +143,53 @@ class DeltaEncoder:
         self, delta: Delta, after: State, name: str, table: BlockTable, first: int, dirty: set[int]
     ) -> None:
         """New cells at the end of a table, neighbours of equal content as one group."""
-        member = self.members[name]
-        blocks = _blocks(table)
-        if any(len(self._holders[block]) > 1 for block in blocks[first:]):
+        contents, blocks = self._contents, _blocks(table)
+        member = contents.members[name]
+        if contents.drops or contents.are_shared(blocks[first:]):
             delta["map"].extend((member.number, len(blocks), *blocks))
             dirty.update(blocks[first:])
             return
-        groups: list[tuple[Content, list[int]]] = []
-        for cell, content in self._own_contents(member, table, _written(after, member, name), first):
-            if not groups or groups[-1][0] != content:
-                groups.append((content, []))
-            groups[-1][1].append(cell)
-        for content, cells in groups:
+        for content, cells in contents.own(member, table, written_of(after, member, name), first):
             delta["hold"].extend((member.number, *content, len(cells), *cells))
         dirty.difference_update(blocks[first:])
 
     def _add_progress(
         self, delta: Delta, before: State, after: State, name: str, num_kept: int, dirty: set[int]
     ) -> None:
-        member, table = self.members[name], after.block_tables.get(name)
+        contents, member, table = self._contents, self._contents.members[name], after.block_tables.get(name)
         was, now = _progress(before, name), _progress(after, name)
-        old, new = _written(before, member, name), _written(after, member, name)
+        old, new = written_of(before, member, name), written_of(after, member, name)
         if now is None and was is not None:
             delta["leave"].append(member.number)
         if now is not None and now != was:
             is_one_more = was is not None and now == (was[0] + 1, was[1] + 1) and new == old + 1 == now[0]
             has_same_table = table is not None and num_kept == _length(table)
-            if is_one_more and has_same_table and self._fills_own(member, table, old, dirty):
+            if is_one_more and has_same_table and contents.fills_own(after, name, old, dirty):
                 delta["decode"].append(member.number)
                 return
             delta["at"].extend((member.number, *now))
         if table is None or old == new or num_kept == 0:
             return
         if isinstance(table, SlotRange):
-            ((cell, content),) = self._own_contents(member, table, new)
-            delta["put"].extend((cell, member.request, 1, *content, 0))
+            ((content, cells),) = contents.own(member, table, new)
+            delta["put"].extend((*cells, member.request, 1, *content, 0))
             return
-        size = self._block_size
+        size = contents.block_size
         dirty.update(table[min(old, new) // size : min(-(-max(old, new) // size), num_kept)])
-
-    def _fills_own(self, member: Member, table: BlockTable | None, stored: int, dirty: set[int]) -> bool:
-        """Whether the token after `stored` goes where one was expected, in a cell that nobody else holds."""
-        assert table is not None
-        index = 0 if isinstance(table, SlotRange) else stored // self._block_size
-        cell, content = self._own_contents(member, table, stored, index)[0]
-        return content.reserved > 0 and len(self._holders[cell]) <= 1 and cell not in dirty
-
-    def _own_contents(
-        self, member: Member, table: BlockTable, stored: int, first: int = 0
-    ) -> list[tuple[int, Content]]:
-        """Cell and content of the table's entries from `first` on, as if nobody else held them."""
-        final = max(stored, member.final_tokens)
-        if isinstance(table, SlotRange):
-            filled = min(table.length if self._grows else table.reserved, final)
-            internal = max(0, table.reserved - filled)
-            rounding = table.length - max(table.reserved, filled)
-            return [(table.start, Content(stored, filled - stored, internal, rounding))][first:]
-        size = self._block_size
-        return [
-            (cell, self._block_content(stored - index * size, final - index * size))
-            for index, cell in enumerate(table[first:], start=first)
-        ]
+        dropped = contents.places_dropped(before, after, name)
+        dirty.update(table[place] for place in dropped if place < num_kept)
 
     def _add_dirty(self, delta: Delta, after: State, dirty: set[int]) -> None:
-        """What blocks hold that several may have changed: the union of what their holders have written."""
-        size = self._block_size
-        for block in sorted(dirty):
-            holders = self._holders[block]
-            if holders:
-                stored = final = 0
-                for name, place in holders.items():
-                    member = self.members[name]
-                    written = _written(after, member, name)
-                    stored = max(stored, written - place * size)
-                    final = max(final, max(written, member.final_tokens) - place * size)
-                owner = self.members[next(iter(holders))].request
-                delta["put"].extend((block, owner, len(holders), *self._block_content(stored, final), 0))
-            elif block in after.cached:
-                delta["put"].extend((block, NOBODY, 0, 0, 0, 0, 0, size))
-            else:
+        """What blocks hold that several may have changed."""
+        for block in sorted(dirty - {HOLE}):
+            found = self._contents.of_block(after, block)
+            if found is None:
                 delta["free"].append(block)
-
-    def _block_content(self, stored: int, final: int) -> Content:
-        """A block at whose first slot `stored` tokens are still to be counted, and `final` in the end."""
-        live = min(max(stored, 0), self._block_size)
-        reserved = max(min(final, self._block_size) - live, 0)
-        in_vain = self._block_size - live - reserved
-        return Content(live, reserved, 0, in_vain) if self._has_pages else Content(live, reserved, in_vain, 0)
+                continue
+            content, runs = found
+            delta["put"].extend((block, *content))
+            if runs:
+                delta["runs"].extend((block, len(runs) // 2, *runs))
 
     def _queue_edit(self, old: list[str], new: list[str]) -> list[list[int]]:
         staying = set(old) & set(new)
@@ -210,13 +200,20 @@ class DeltaEncoder:
         return [goes, [value for pair in comes for value in pair]]
 
 
+def before_decode(before: State, after: State, request: str) -> None:
+    """Notes in `before` what held before the one plain decode that led to `after`."""
+    before.block_tables[request] = after.block_tables[request]
+    before.stored[request] = after.stored[request] - 1
+    before.emitted[request] = after.emitted[request] - 1
+
+
 def _blocks(table: BlockTable | None) -> list[int]:
     """Blocks of a table; a range has none, since it is never shared."""
     return table if isinstance(table, list) else []
 
 
-def _length(table: BlockTable) -> int:
-    return 1 if isinstance(table, SlotRange) else len(table)
+def _length(table: BlockTable | None) -> int:
+    return 1 if isinstance(table, SlotRange) else len(table or ())
 
 
 def _num_kept(old: BlockTable | None, new: BlockTable | None) -> int:
@@ -226,14 +223,6 @@ def _num_kept(old: BlockTable | None, new: BlockTable | None) -> int:
     if isinstance(old, SlotRange) or isinstance(new, SlotRange):
         return int(old == new)
     return len(old) if old is new or new[: len(old)] == old else 0
-
-
-def _written(state: State, member: Member, name: str) -> int:
-    """Tokens whose keys and values are there.
-
-    While the first sequence of a request computes the prompt again, the others count it as stored already.
-    """
-    return min(state.stored.get(name, 0), state.stored.get(member.first, 0))
 
 
 def _progress(state: State, name: str) -> tuple[int, int] | None:

@@ -151,7 +151,9 @@ class _Fold:
         if event.kind in (Kind.PREFILL, Kind.DECODE) and event.request:
             self._emitted[event.request] = max(self._emitted.get(event.request, 0), changes["emitted"])
         if "places" in changes or -1 in changes.get("blocks", ()):
-            raise InputError("tokens are dropped; the player does not show that yet")
+            raise InputError(
+                "tokens are dropped, and a log does not say which ones of a block: play the run itself"
+            )
         self._state.apply(event)
         self._is_changed |= event.kind not in QUIET
         if event.kind is Kind.STEP:

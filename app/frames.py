@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from app.deltas import KEYFRAME_FRAMES, Delta, DeltaEncoder
+from app.deltas import KEYFRAME_FRAMES, Delta, DeltaEncoder, before_decode
 from app.quiz import Question
 from app.recorded import Recording
 from sim.events import Event, Kind
@@ -19,6 +19,9 @@ INTERESTING = (
 )  # fmt: skip
 ALARMING = (Kind.PREEMPT, Kind.REJECT)
 COLUMNS = ("step", "batch", "tokens", "running", "waiting", "swapped", *CLASSES)
+QUEUEING = frozenset(
+    {Kind.ARRIVE, Kind.REJECT, Kind.ADMIT, Kind.PREEMPT, Kind.SWAP_IN, Kind.FINISH}
+)  # they change a queue
 UNSAID = (Kind.DECODE, Kind.STEP)  # the frame's numbers say it already
 
 Json = dict[str, Any]
@@ -50,14 +53,19 @@ def encode_side(
                 {**frames.place(event), **asdict(asked[index]), "choices": list(asked[index].choices)}
             )
         if event.kind is not Kind.STEP:
+            frames.hear(state, event)
             state.apply(event)
-            frames.hear(event)
     frames.rest(state)
     return {**_describe(recording, name), **frames.as_json()}, frames.times, places
 
 
 class _Frames:
-    """The frames of one run, in the making. `hear` every event, then `show` or `rest` makes a picture."""
+    """The frames of one run, in the making. `hear` every event, then `show` or `rest` makes a picture.
+
+    What held at the last picture is noted when an event is about to change it, and no state is ever copied:
+    most of what a large run holds stays as it is from step to step. Of a plain decode, which is most of a
+    log, nothing need be noted: what held before it is one token less.
+    """
 
     def __init__(self, recording: Recording) -> None:
         self.times: list[float] = []
@@ -68,9 +76,12 @@ class _Frames:
             self._block_size,
             grows=not recording.cell_slots,
             has_pages=recording.has_pages,
+            horizon=recording.horizon,
         )
-        self._before = State()
-        self._touched: dict[str, None] = {}  # a set that keeps the order of events
+        self._before = State()  # the queues, and what has changed since of those whom events were about
+        self._is_queue_moved = False
+        self._touched: dict[str, bool] = {}  # in the order of events: is one plain decode all there was?
+        self._was_cached: dict[int, bool] = {}
         self._deltas: list[Delta] = []
         self._keyframes: list[Delta] = []
         self._said: list[list[list[Any]]] = []
@@ -79,18 +90,45 @@ class _Frames:
         self._unsaid: list[list[Any]] = []
         self._unseen: set[Kind] = set()
 
-    def hear(self, event: Event) -> None:
-        """Takes note of an event. What happens after a step's picture is told with that step."""
-        if event.request is None:
+    def hear(self, state: State, event: Event) -> None:
+        """Takes note of an event that will change `state`.
+
+        What happens after a step's picture is told with that step.
+        """
+        request = event.request
+        if request is None:
             return
-        self._touched[event.request] = None
+        if request not in self._touched and _is_plain_decode(state, event, request):
+            self._touched[request] = True
+            return
+        self._note(state, event, request)
         if event.kind in UNSAID:
             return
-        number, cells = self._encoder.numbers[event.request], _cells_of(event)
+        number, cells = self._encoder.numbers[request], _cells_of(event)
         line = [event.kind, number, event.why, *([cells] if cells else [])]
         is_epilogue = self._is_epilogue(event)
         (self._said[-1] if is_epilogue else self._unsaid).append(line)
         (self._kinds[len(self._said) - 1] if is_epilogue else self._unseen).add(event.kind)
+
+    def _note(self, state: State, event: Event, request: str) -> None:
+        """What holds before the event, where it is the first since the last picture to change that."""
+        has_decoded = self._touched.get(request)
+        self._touched[request] = False
+        if has_decoded:
+            before_decode(self._before, state, request)
+        elif has_decoded is None:
+            for name in state.names(request):
+                if (table := state.block_tables.get(name)) is not None:
+                    self._before.block_tables[name] = table
+                if name in state.stored:
+                    self._before.stored[name] = state.stored[name]
+                    self._before.emitted[name] = state.emitted.get(name, 0)
+        self._is_queue_moved |= event.kind in QUEUEING
+        if event.kind is Kind.ADMIT:
+            self._encoder.admit(request, event.changes["tokens"] + event.changes["hit"])
+        if state.cached or "cached" in event.changes:
+            for block in _cells_that_change(event):
+                self._was_cached.setdefault(block, block in state.cached)
 
     def place(self, event: Event) -> Json:
         """Where a question before `event` stands (see the top); of a step's own event, after it."""
@@ -117,16 +155,26 @@ class _Frames:
         return self._columns["step"][-1] if self._said else 0
 
     def _add(self, state: State, numbers: Json) -> None:
-        after = state.copy()
         if len(self.times) % KEYFRAME_FRAMES == 0:
-            self._keyframes.append(self._encoder.keyframe(after))
-        self._deltas.append(self._encoder.delta(self._before, after, self._touched))
+            self._keyframes.append(self._encoder.keyframe(state))
+        flipped = [block for block, was in self._was_cached.items() if was != (block in state.cached)]
+        self._deltas.append(self._encoder.delta(self._before, state, self._touched, flipped))
         self._kinds[len(self.times)] |= self._unseen
         self._said.append(self._unsaid)
         self.times.append(state.time)
         for name, column in self._columns.items():
             column.append(numbers.get(name, 0))
-        self._before, self._touched, self._unsaid, self._unseen = after, {}, [], set()
+        self._forget(state)
+
+    def _forget(self, now: State) -> None:
+        """What was noted is told; from now on `now` is what held before."""
+        before = self._before
+        for noted in (before.block_tables, before.stored, before.emitted):
+            noted.clear()
+        if self._is_queue_moved:
+            before.waiting, before.running, before.swapped = now.waiting[:], now.running[:], now.swapped[:]
+        self._is_queue_moved = False
+        self._touched, self._was_cached, self._unsaid, self._unseen = {}, {}, [], set()
 
     def as_json(self) -> Json:
         """What the player gets of the frames."""
@@ -141,6 +189,28 @@ class _Frames:
 
     def _frames_with(self, kinds: tuple[Kind, ...]) -> list[int]:
         return sorted(frame for frame, seen in self._kinds.items() if not seen.isdisjoint(kinds))
+
+
+def _is_plain_decode(state: State, event: Event, request: str) -> bool:
+    """Whether the event is one token more, stored and emitted, of a request's only sequence."""
+    changes = event.changes
+    return (
+        event.kind is Kind.DECODE
+        and request not in state.width
+        and changes["stored"] == state.stored.get(request, 0) + 1
+        and changes["emitted"] == state.emitted.get(request, 0) + 1
+    )
+
+
+def _cells_that_change(event: Event) -> list[int]:
+    """The blocks that an event may bring into the prefix cache, or take out of it."""
+    match event.kind:
+        case Kind.ALLOC | Kind.HIT | Kind.FREE:
+            return [*event.changes.get("blocks", ()), *event.changes.get("cached", ())]
+        case Kind.COPY if "destination" in event.changes:
+            return [event.changes["destination"]]
+        case _:
+            return []
 
 
 def _cells_of(event: Event) -> list[int]:

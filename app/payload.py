@@ -23,7 +23,6 @@ from app.moments import merge_clocks, opening_moment
 from app.quiz import COUNT, Question, draw, sheet_and_run
 from app.recorded import Recording, names_of, recording_of
 from sim import InputError, Run, __version__
-from sim.dials import flag
 
 FORMAT = 2
 MAX_EVENTS = 1_000_000
@@ -83,11 +82,6 @@ def _checked(run: Run | Recording) -> Recording:
             raise InputError(f"{run.config.allocator}: no request could run: {_first_refusal(run)}")
         if not run.events:
             raise InputError(f"{run.config.allocator}: the run kept no events: there is nothing to replay")
-        for dial in ("window", "keep_recent"):
-            if getattr(run.config, dial) is not None:
-                raise InputError(
-                    f"{flag(dial)}: the player does not show dropped tokens yet; leave it out to replay"
-                )
         run = recording_of(run)
     if len(run.events) > MAX_EVENTS:
         raise InputError(
@@ -114,8 +108,6 @@ def verdict(runs: Sequence[Run | Recording]) -> str:
     """
     recordings = [recording_of(run) if isinstance(run, Run) else run for run in runs]
     names = names_of(recordings)
-    if len(set(names)) < len(names):
-        names = [f"{name}, {one.source}" for name, one in zip(names, recordings, strict=True)]
     wastes = [f"{name} wastes {one.waste_percent:.1f} %" for name, one in zip(names, recordings, strict=True)]
     means = [f"{one.batch_mean:.1f}" for one in recordings]
     ends = [f"{one.time_s:.4g} s" for one in recordings]

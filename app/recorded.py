@@ -1,12 +1,13 @@
 """A run as it was recorded: what the player and the quiz know of it, be it new or from a file."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import mul
 from typing import Any
 
 from sim import Request, Run
 from sim.events import Event, Kind
+from sim.horizon import Horizon, KeepAll
 from sim.ledger import waste_percent
 
 UNKNOWN = "recorded"  # who made a log that does not say so
@@ -17,7 +18,7 @@ class Recording:
     """The log, and what a log does not tell. All numbers are folded from the log.
 
     `cell_slots` is the size of a block or page, 0 where sequences hold ranges; `settings` are the dials by
-    name, as far as they are known.
+    name, as far as they are known; `horizon` says which tokens are read no more.
     """
 
     trace: str
@@ -28,6 +29,7 @@ class Recording:
     source: str
     clock: str
     settings: dict[str, Any] = field(default_factory=dict[str, Any])
+    horizon: Horizon = field(default_factory=KeepAll)
 
     @cached_property
     def steps(self) -> list[dict[str, Any]]:
@@ -51,12 +53,12 @@ class Recording:
 
     def mean(self, name: str) -> float:
         """Mean slots of a ledger class over busy time."""
-        return self._mean((step["ledger"][name], step["duration"]) for step in self.steps)
+        return self._mean([step["ledger"][name] for step in self.steps])
 
     @property
     def batch_mean(self) -> float:
         """Mean number of sequences that ran in a step, over busy time."""
-        return self._mean((step["batch"], step["duration"]) for step in self.steps)
+        return self._mean([step["batch"] for step in self.steps])
 
     @property
     def waste_percent(self) -> float:
@@ -73,13 +75,14 @@ class Recording:
         is_contiguous = not self.cell_slots and self.allocator != UNKNOWN
         return f"contiguous ({self.allocator})" if is_contiguous else self.allocator
 
-    @staticmethod
-    def _mean(weighted: Iterator[tuple[float, float]]) -> float:
-        total = weight = 0.0
-        for value, duration in weighted:
-            total += value * duration
-            weight += duration
-        return total / weight if weight else 0.0
+    @cached_property
+    def _durations(self) -> list[float]:
+        return [step["duration"] for step in self.steps]
+
+    def _mean(self, values: list[int]) -> float:
+        """Of one value a step, weighted by how long it took."""
+        weight = sum(self._durations)
+        return sum(map(mul, values, self._durations)) / weight if weight else 0.0
 
 
 def recording_of(run: Run) -> Recording:
@@ -93,14 +96,17 @@ def recording_of(run: Run) -> Recording:
         source=run.source,
         clock=run.clock,
         settings=run.config.as_json(),
+        horizon=run.config.horizon,
     )
 
 
 def names_of(recordings: list[Recording]) -> list[str]:
-    """A name for each. Where two are called alike, with the dials in which they differ."""
+    """A name for each. Where two are called alike, with who made them, or the dials in which they differ."""
     names = [one.name for one in recordings]
     if len(set(names)) == len(names):
         return names
+    if len({one.source for one in recordings}) == len(recordings):
+        return [f"{name}, {one.source}" for name, one in zip(names, recordings, strict=True)]
     dials = [
         dial
         for dial, value in recordings[0].settings.items()

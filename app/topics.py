@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from app.recorded import Recording
 from sim.events import Event, Kind
 from sim.state import State
+from sim.tables import HOLE
 
 WASTE = "waste"
 WASTE_TOLERANCE = 0.5  # percentage points
@@ -115,6 +116,11 @@ def _needs_memory(stop: Stop) -> Asked:
     return Asked(f"{about} How many slots does {stop.run.allocator} give it?", str(changes["slots"][1]))
 
 
+def _is_whole(stop: Stop) -> bool:
+    """Its table has no holes: all its tokens lie in blocks."""
+    return stop.block_size > 0 and HOLE not in stop.state.block_tables.get(stop.name, ())
+
+
 def _admitted(stop: Stop) -> Asked:
     """A waiting request gets in: its blocks are in the table already."""
     held = len(stop.state.block_tables.get(stop.name, ()))
@@ -137,6 +143,11 @@ def _released(stop: Stop) -> Asked:
     """A request leaves, or is preempted."""
     after = stop.num_free + len(stop.event.changes["blocks"])
     return Asked(f"{stop.name} gives up its memory. How many blocks are free after that?", str(after))
+
+
+def _leaves(stop: Stop) -> bool:
+    """It gives up all its blocks, and not only those that it reads no more."""
+    return bool(stop.event.changes.get("blocks")) and "places" not in stop.event.changes
 
 
 def _has_room(stop: Stop) -> bool:
@@ -162,8 +173,8 @@ def _stores(stop: Stop) -> Asked:
 
 TOPICS = {
     Kind.ALLOC: Topic("alloc", _grows, _needs_memory),
-    Kind.ADMIT: Topic("admit", lambda stop: stop.block_size > 0, _admitted),
+    Kind.ADMIT: Topic("admit", _is_whole, _admitted),
     Kind.PREEMPT: Topic("preempt", lambda stop: len(stop.state.running) > 1, _preempted),
-    Kind.FREE: Topic("free", lambda stop: bool(stop.event.changes.get("blocks")), _released),
+    Kind.FREE: Topic("free", _leaves, _released),
     Kind.DECODE: Topic("where", _has_room, _stores),
 }

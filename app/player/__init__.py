@@ -14,9 +14,9 @@ from typing import Any
 
 # each needs only those before it
 MODULES = (
-    "state.js", "layout.js", "dom.js", "words.js", "colors.js", "paint.js", "timeline.js", "strip.js",
-    "stage.js", "details.js", "side.js", "timebar.js", "playhead.js", "focus.js", "quiz.js", "export.js",
-    "controls.js", "screen.js", "player.js",
+    "state.js", "layout.js", "bucket.js", "dom.js", "words.js", "badge.js", "colors.js", "paint.js",
+    "timeline.js", "strip.js", "stage.js", "details.js", "side.js", "timebar.js", "playhead.js", "focus.js",
+    "quiz.js", "export.js", "controls.js", "screen.js", "player.js",
 )  # fmt: skip
 _HERE = Path(__file__).parent
 _IMPORT = re.compile(r"^import\s*\{[^}]*\}\s*from\s*\"\./[\w.]+\";\n", re.MULTILINE)

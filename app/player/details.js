@@ -1,7 +1,8 @@
 // What happened on one side and why, and the block tables of who runs, in words.
 
+import { badge } from "./badge.js";
 import { arrange, make, say, Store } from "./dom.js";
-import { HELD, lengthOf, valueAt } from "./state.js";
+import { HELD, HOLE, lengthOf, valueAt } from "./state.js";
 import { byInterest, count, deed, plural, stepWords, tableRuns } from "./words.js";
 
 const SAID_SHOWN = 8;
@@ -24,7 +25,7 @@ export class Details {
     const tableName = log.cell_slots ? "logical → physical block" : "physical slots";
     this.element = make(
       "section", { class: "side", "aria-label": `What happens in ${log.name}` },
-      make("h2", {}, make("span", { class: "letter" }, letter), "What happened and why"),
+      make("h2", {}, make("span", { class: "letter" }, letter), "What happened and why", badge(log.source)),
       this.step, this.said,
       make("h3", {}, "Block tables of the running requests"),
       make("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": `Block tables of ${log.name}` },
@@ -88,6 +89,7 @@ export class Details {
     sum.cached = 0;
     let numShared = 0;
     for (const cell of cells) {
+      if (cell === HOLE) continue;
       const content = state.cells.get(cell);
       numShared += content.refs > 1;
       for (const name of HELD) sum[name] += content[name];
@@ -116,12 +118,14 @@ export class Details {
     map.key = key;
     const all = tableRuns(cells);
     const shown = all.length > RUNS_SHOWN ? [...all.slice(0, RUNS_SHOWN - 2), null, all.at(-1)] : all;
-    map.replaceChildren(...shown.flatMap((run, at) => {
+    arrange(map, shown.flatMap((run, at) => {
       if (run === null) return [" … "];
       const [from, to, first, last] = run;
+      const comma = at && shown[at - 1] ? ", " : "";
+      if (first === HOLE) return [`${comma}${from === to ? from : `${from}–${to}`} given back`];
       const text = from === to ? `${from} → ${first}` : `${from}–${to} → ${first}–${last}`;
       const blocks = Array.from({ length: last - first + 1 }, (_, step) => first + step).join(" ");
-      return [at && shown[at - 1] ? ", " : "", make("span", { class: "run", "data-cells": blocks }, text)];
+      return [comma, make("button", { class: "run", type: "button", "data-cells": blocks, title: "click to keep in focus" }, text)];
     }));
   }
 

@@ -16,10 +16,16 @@ export function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-// Makes `nodes` the children, and touches nothing where they are so already.
+// Makes `nodes` the children, and touches nothing where they are so already. The keyboard stays where it is, or
+// goes to the next element around that takes it.
 export function arrange(parent, nodes) {
   const isSame = parent.childNodes.length === nodes.length && nodes.every((node, at) => parent.childNodes[at] === node);
-  if (!isSame) parent.replaceChildren(...nodes);
+  if (isSame) return;
+  const { activeElement: active } = parent.getRootNode();
+  const isInside = active !== parent && parent.contains(active);
+  if (isInside) active.blur(); // while it still stands somewhere: others hear of it
+  parent.replaceChildren(...nodes);
+  if (isInside) (parent.contains(active) ? active : parent.closest("[tabindex]")).focus({ preventScroll: true });
 }
 
 // A Map that makes what it lacks: elements live on while words change.

@@ -13,14 +13,15 @@ export function framesOf(replay, side) {
   return shown.flatMap((frame, moment) => (first(moment) ? [[frame, replay.clock.time[moment]]] : []));
 }
 
-// One row for each step of each side, as `pagelab simulate --series` has them, and the side's name before.
+// One row for each step of each side, as `pagelab simulate --series` has them; before it, which side that is
+// and whether it was simulated or measured.
 export function csvOf(replay) {
-  const rows = [["side", "step", "time", ...CSV.slice(1)].join(",")];
+  const rows = [["side", "source", "step", "time", ...CSV.slice(1)].join(",")];
   replay.sides.forEach((log, side) => {
     for (const [frame, time] of framesOf(replay, side)) {
       if (!valueAt(log, "batch", frame)) continue;
       const values = CSV.map((name) => (name === "pool" ? log.pool : valueAt(log, name, frame)));
-      rows.push([JSON.stringify(log.name), values[0], time, ...values.slice(1)].join(","));
+      rows.push([JSON.stringify(log.name), log.source, values[0], time, ...values.slice(1)].join(","));
     }
   });
   return rows.join("\n") + "\n";
@@ -30,14 +31,15 @@ export function csvOf(replay) {
 export function linesOf(replay) {
   const lines = [];
   replay.sides.forEach((log, side) => {
+    const which = { side: log.name, source: log.source };
     for (const [frame, time] of framesOf(replay, side)) {
       const step = valueAt(log, "step", frame);
       for (const [kind, request, why, cells] of log.said[frame]) {
-        lines.push({ side: log.name, kind, step, time, request: replay.requests[request][0], cells, why });
+        lines.push({ ...which, kind, step, time, request: replay.requests[request][0], cells, why });
       }
       if (!valueAt(log, "batch", frame)) continue;
       const ledger = Object.fromEntries(CLASSES.map((name) => [name, valueAt(log, name, frame)]));
-      lines.push({ side: log.name, kind: "step", step, time, ledger: { pool: log.pool, ...ledger } });
+      lines.push({ ...which, kind: "step", step, time, ledger: { pool: log.pool, ...ledger } });
     }
   });
   return lines.map((line) => JSON.stringify(line)).join("\n") + "\n";

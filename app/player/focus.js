@@ -1,11 +1,12 @@
 // Which requests are in focus: those pointed at, else the one that is pinned. Everything that shows a request
-// or cells says so in `data-request` and `data-cells`; this listens for all of them.
+// or cells says so in `data-request` and `data-cells`; this listens for all of them. The keyboard points at what
+// it is on.
 
 const dataOf = (node, name) => node?.closest?.(`[data-${name}]`)?.dataset[name];
 
 export class Focus {
   // `onHover()` hears of any change, `onPin()` of a change of the pin; `onCells(element, cells)` that the pointer
-  // is on a line about cells, with none when it leaves.
+  // or the keyboard is on a line about cells, with none when it leaves.
   constructor(root, { onHover, onPin, onCells }) {
     Object.assign(this, { root, onHover, onPin, onCells, hovered: [], pinned: null });
     this.listen();
@@ -37,23 +38,24 @@ export class Focus {
 
   listen() {
     const { root } = this;
-    root.addEventListener("pointerover", ({ target }) => {
-      const [cells, request] = [dataOf(target, "cells"), dataOf(target, "request")];
-      if (cells) this.onCells(target, cells.split(" ").map(Number));
-      if (request !== undefined) this.hover([Number(request)]);
-    });
-    root.addEventListener("pointerout", ({ target, relatedTarget }) => {
-      if (dataOf(target, "cells") && dataOf(target, "cells") !== dataOf(relatedTarget, "cells")) this.onCells(target, []);
-      const next = dataOf(relatedTarget, "request");
-      if (dataOf(target, "request") !== undefined) this.hover(next === undefined ? [] : [Number(next)]);
-    });
-    root.addEventListener("focusin", ({ target }) => {
-      const request = dataOf(target, "request");
-      if (request !== undefined && target.matches(":focus-visible")) this.hover([Number(request)]);
-    });
-    root.addEventListener("focusout", ({ target }) => dataOf(target, "request") !== undefined && this.hover([]));
+    root.addEventListener("pointerover", ({ target }) => this.enter(target));
+    root.addEventListener("pointerout", ({ target, relatedTarget }) => this.leave(target, relatedTarget));
+    root.addEventListener("focusin", ({ target }) => target.matches(":focus-visible") && this.enter(target));
+    root.addEventListener("focusout", ({ target }) => this.leave(target, null));
     root.addEventListener("click", ({ target }) => {
-      if (target.closest(".chip")) this.pin(Number(dataOf(target, "request")));
+      if (target.closest(".chip, .run")) this.pin(Number(dataOf(target, "request")));
     });
+  }
+
+  enter(target) {
+    const [cells, request] = [dataOf(target, "cells"), dataOf(target, "request")];
+    if (cells) this.onCells(target, cells.split(" ").map(Number));
+    if (request !== undefined) this.hover([Number(request)]);
+  }
+
+  leave(target, relatedTarget) {
+    if (dataOf(target, "cells") && dataOf(target, "cells") !== dataOf(relatedTarget, "cells")) this.onCells(target, []);
+    const next = dataOf(relatedTarget, "request");
+    if (dataOf(target, "request") !== undefined) this.hover(next === undefined ? [] : [Number(next)]);
   }
 }

@@ -11,6 +11,7 @@ const TIGHT_ROW = 4; // when the pool is large
 const CELL_SHAPE = 2.4; // width : height that a block should have
 const SMALLEST_CELL = 2; // pixels; below that, neighbours are drawn as one bucket
 const BUCKET = 4;
+const FAR_SLOTS = 16; // a long step where no side has blocks
 
 // `cellSlots` is the block size, or 0 where no side has blocks. `bucketSlots` is 0 where every slot is drawn.
 export function layoutPool({ numSlots, cellSlots, width, maxHeight }) {
@@ -68,6 +69,16 @@ export function hit(layout, x, y) {
   if (row < 0 || column < 0 || column >= layout.perRow || !isInRow) return null;
   const slot = row * layout.perRow + column;
   return slot < layout.numSlots ? slot : null;
+}
+
+// The slot to which an arrow key leads from `slot`: the next one or the next bar, with `isFar` the next block,
+// or the one in the next row. A key that leads out of the pool leads nowhere.
+export function slotAfter(layout, slot, key, isFar = false) {
+  const near = layout.bucketSlots || 1;
+  const far = Math.max(near, layout.unit > 1 ? layout.unit : FAR_SLOTS);
+  const along = isFar ? far : near;
+  const next = slot + { ArrowLeft: -along, ArrowRight: along, ArrowUp: -layout.perRow, ArrowDown: layout.perRow }[key];
+  return next >= 0 && next < layout.numSlots ? next : slot;
 }
 
 // Slots [start, end) of the bucket around `slot`. Buckets do not cross rows.

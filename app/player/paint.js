@@ -1,8 +1,9 @@
 // Painting the physical pool on its canvas.
 
+import { bucketParts } from "./bucket.js";
 import { colorOf, fillOf, fitCanvas, hatchOf, textOn } from "./colors.js";
 import { bucketAround, rangeRects } from "./layout.js";
-import { cellAtSlot, lengthOf, PARTS } from "./state.js";
+import { leadOf, lengthOf, runsOf } from "./state.js";
 
 const LABEL_WIDTH = 80; // pixels; a longer label is not drawn
 const FAINT = 0.22; // how strong the others are while one request is pinned
@@ -41,16 +42,16 @@ export class PoolPainter {
 
   // Repaints `cells`, a Map of cell -> length: all whose content has changed since the last picture.
   paintCells(state, cells) {
-    for (const [cell, length] of cells) {
-      const start = cell * (this.log.cell_slots || 1);
-      if (this.isBucketed) {
-        this.paintBucket(state, start);
-      } else if (!state.cells.has(cell)) {
-        this.fillRange(start, length, this.freeFill, this.hasGrid);
-        this.painted.delete(cell);
-      }
+    if (this.isBucketed) {
+      const starts = [...cells.keys()].map((cell) => bucketAround(this.layout, cell * this.log.cell_slots).start);
+      for (const start of new Set(starts)) this.paintBucket(state, start);
+      return;
     }
-    if (this.isBucketed) return;
+    for (const [cell, length] of cells) {
+      if (state.cells.has(cell)) continue;
+      this.fillRange(cell * (this.log.cell_slots || 1), length, this.freeFill, this.hasGrid);
+      this.painted.delete(cell);
+    }
     // Held cells come last: one may lie where another has just been freed.
     for (const cell of cells.keys()) if (state.cells.has(cell)) this.paintCell(state, cell);
   }
@@ -63,7 +64,7 @@ export class PoolPainter {
     const isFaint = this.focus !== null && this.focus !== content.owner;
     const grown = before && before.owner === content.owner ? content.live - before.live : -1;
     const isOnlyGrown =
-      grown >= 0 && before.reserved - grown === content.reserved && before.internal === content.internal &&
+      grown >= 0 && !content.runs && !before.runs && before.reserved - grown === content.reserved && before.internal === content.internal &&
       before.rounding === content.rounding && before.refs === content.refs && before.cached === content.cached;
     // The label stands in the first row; past it, more live slots change nothing else.
     const isPastLabel = before && before.live * this.layout.slotWidth > LABEL_WIDTH;
@@ -79,9 +80,7 @@ export class PoolPainter {
       this.ctx.globalAlpha = FAINT;
     }
     let slot = first;
-    for (const name of PARTS) {
-      const length = content[name];
-      if (!length) continue;
+    for (const [name, length] of runsOf(content)) {
       this.fillRange(slot, length, fillOf(this.ctx, this.style, name, content.owner), slot + length === end);
       slot += length;
     }
@@ -112,9 +111,10 @@ export class PoolPainter {
 
   paintLabel(content, start, end) {
     const { ctx, layout, style } = this;
-    if (layout.rowHeight < 9 || !content.live) return;
+    const lead = leadOf(content);
+    if (layout.rowHeight < 9 || !lead) return;
     const [room] = rangeRects(layout, start, end - start);
-    const [written] = rangeRects(layout, start, content.live);
+    const [written] = rangeRects(layout, start, lead);
     const size = Math.min(12, layout.rowHeight - 1);
     ctx.font = `600 ${size}px ${style.font}`;
     const name = this.labels[content.owner] ?? "";
@@ -124,6 +124,7 @@ export class PoolPainter {
     const width = ctx.measureText(text).width;
     const color = colorOf(style, content.owner);
     const fits = width + 4 <= written.w;
+    if (content.runs && !fits) return; // the plate would hide which slots are read no more
     if (width + 5 > LABEL_WIDTH || width + 5 + (fits ? 0 : written.w) > room.w) return;
     if (fits && hatchOf(style, content.owner) !== "none") {
       ctx.fillStyle = color; // a plain plate under the text
@@ -137,37 +138,29 @@ export class PoolPainter {
     ctx.fillText(text, room.x + (fits ? 2.5 : written.w + 2), room.y + room.h / 2 + 0.5);
   }
 
-  // Many blocks in a few pixels: the colour of who holds most of them, as high as the live share.
+  // Several blocks in a few pixels: a bar in which what they hold is stacked, each part as high as its share.
   paintBucket(state, slot) {
-    const { ctx, layout, log } = this;
-    const { start, end } = bucketAround(layout, slot);
+    const { ctx, layout, log, style } = this;
+    const bucket = bucketAround(layout, slot);
+    const [start, end] = [bucket.start, Math.min(bucket.end, log.pool)];
     const [{ x, y, w, h }] = rangeRects(layout, start, end - start);
-    const held = new Map();
-    let live = 0;
-    let idle = 0;
-    for (let at = start; at < end; ) {
-      const found = cellAtSlot(log, state, at);
-      if (found) {
-        live += found.content.live;
-        idle += log.cell_slots - found.content.live;
-        held.set(found.content.owner, (held.get(found.content.owner) ?? 0) + log.cell_slots);
-      }
-      at += log.cell_slots;
-    }
-    const [owner] = [...held].sort((a, b) => b[1] - a[1])[0] ?? [null];
     const left = Math.round(x);
     const width = Math.round(x + w) - left;
-    ctx.globalAlpha = 1;
     ctx.fillStyle = this.freeFill;
     ctx.fillRect(left, y, width, h);
-    if (owner === null) return;
-    if (this.focus !== null && !held.has(this.focus)) ctx.globalAlpha = FAINT;
-    const wasted = (idle / (end - start)) * h;
-    const written = (live / (end - start)) * h;
-    ctx.fillStyle = this.style.waste;
-    ctx.fillRect(left, y + h - written - wasted, width, wasted);
-    ctx.fillStyle = colorOf(this.style, this.focus !== null && held.has(this.focus) ? this.focus : owner);
-    ctx.fillRect(left, y + h - written, width, written);
-    ctx.globalAlpha = 1;
+    let bottom = y + h;
+    for (const { name, owner, slots } of bucketParts(log, state, start, end)) {
+      const height = (slots / (end - start)) * h;
+      bottom -= height;
+      const isFaint = this.focus !== null && this.focus !== owner;
+      if (isFaint) {
+        ctx.fillStyle = style.paper;
+        ctx.fillRect(left, bottom, width, height);
+        ctx.globalAlpha = FAINT;
+      }
+      ctx.fillStyle = fillOf(ctx, style, name, owner);
+      ctx.fillRect(left, bottom, width, height);
+      ctx.globalAlpha = 1;
+    }
   }
 }

@@ -14,7 +14,7 @@ import { Quiz } from "./quiz.js";
 import { Screen } from "./screen.js";
 import { Side, swatch } from "./side.js";
 import { Timebar } from "./timebar.js";
-import { CLASS_WORDS, count, headline, leadWords, legendWords, seconds } from "./words.js";
+import { bucketWords, CLASS_WORDS, count, headline, leadWords, legendWords, seconds } from "./words.js";
 
 const LETTERS = ["A", "B"];
 const TELL_MS = 200; // while playing, words change this seldom
@@ -47,11 +47,12 @@ class Player {
   }
 
   // Shows another replay. The first opens at `moment` or where it says; a later one of the same trace keeps
-  // the time that was looked at.
+  // the time that was looked at. Who was pinned stays pinned where the replay has a request of that name.
   load(replay, moment, pin) {
     if (replay === this.replay || (replay.id && replay.id === this.replay?.id)) return;
     const before = this.replay;
     const time = this.times?.[this.head.moment];
+    const wasPinned = before ? this.labels[this.focus.pinned] : undefined;
     this.head.pause();
     this.replay = replay;
     this.times = replay.clock.time;
@@ -60,7 +61,7 @@ class Player {
     const sequencesOf = replay.requests.map(() => []);
     replay.sequences.forEach((request, sequence) => sequencesOf[request].push(sequence));
     for (const log of replay.sides) Object.assign(log, { owners: replay.sequences, sequencesOf });
-    const pinned = this.labels.indexOf(pin);
+    const pinned = this.labels.indexOf(pin ?? wasPinned);
     Object.assign(this.focus, { hovered: [], pinned: pinned < 0 ? null : pinned });
     this.quiz = new Quiz(this, replay.quiz);
     this.panels = replay.sides.map((log, side) => new Side(log, this.letters[side], this));
@@ -177,6 +178,7 @@ class Player {
     this.bar = new Timebar(replay, this.letters, (moment, isFinal) => this.head.seek(moment, isFinal));
     this.headline = make("p", { class: "headline", "aria-live": "polite" });
     this.legend = make("dl", { class: "words" });
+    this.bucketNote = make("p");
     this.root.classList.toggle("is-single", replay.sides.length === 1);
     this.root.replaceChildren(
       make("p", { class: "verdict" }, replay.verdict),
@@ -187,7 +189,7 @@ class Player {
         this.bar.element,
         make("div", { class: "sides details" }, ...this.panels.map(({ details }) => details.element))),
       make("section", { class: "legend", "aria-label": "Legend" },
-        make("h2", {}, "How to read this"), this.legend, ...legendWords(replay).map((text) => make("p", {}, text))),
+        make("h2", {}, "How to read this"), this.legend, this.bucketNote, ...legendWords(replay).map((text) => make("p", {}, text))),
       this.controls.keys,
     );
     this.controls.tell(this);
@@ -203,6 +205,8 @@ class Player {
     for (const panel of this.panels) panel.resize(layout, style);
     this.bar.resize(inner, style);
     this.controls.tell(this);
+    say(this.bucketNote, bucketWords(layout, this.replay));
+    this.bucketNote.hidden = !this.bucketNote.textContent;
     this.legend.replaceChildren(...Object.keys(CLASS_WORDS)
       .filter((name) => name === "free" || sides.some((log) => log.columns[name]))
       .flatMap((name) => [

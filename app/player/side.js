@@ -1,16 +1,15 @@
 // One side of the replay: its queues, its memory with the block table over it, its ledger in numbers.
 
+import { badge } from "./badge.js";
 import { fillOf, fitCanvas } from "./colors.js";
 import { Details } from "./details.js";
 import { arrange, make, say, Store } from "./dom.js";
 import { Stage } from "./stage.js";
-import { advance, classAt, lengthOf, QUEUES, valueAt } from "./state.js";
-import {
-  byInterest, CLASS_WORDS, count, percent, plural, poolWords, sourceWords, stripWords,
-} from "./words.js";
+import { advance, classAt, HOLE, lengthOf, QUEUES, valueAt } from "./state.js";
+import { byInterest, CLASS_WORDS, count, percent, plural, poolWords, stripWords } from "./words.js";
 
 const CHIPS_SHOWN = 24; // more do not fit on a line
-const HINT = "Point at a block or a table to follow it; click to keep a request in focus.";
+const HINT = "Point at a block or a table to follow it, or walk there with Tab and the arrow keys; click or Enter keeps a request in focus.";
 const QUEUE_WORDS = {
   waiting: "arrived, holds no memory yet",
   running: "holds memory and computes",
@@ -30,7 +29,7 @@ export class Side {
       onPoint: (place) => this.onPoint(place),
       onPin: () => this.pointed && host.focus.pin(this.pointed.request),
     });
-    this.readout = make("p", { class: "readout" }, HINT);
+    this.readout = make("p", { class: "readout", "aria-live": "polite" }, HINT);
     this.ledger = make("ul", { class: "ledger", "aria-label": `Ledger of ${log.name} now` });
     this.queues = make("dl", { class: "queues" });
     this.tableName = make("p", { class: "table-name" });
@@ -38,7 +37,7 @@ export class Side {
     this.picture = make(
       "section", { class: "side", "aria-label": `Side ${letter}: ${log.name}` },
       make("h2", {}, make("span", { class: "letter" }, letter), log.name,
-        make("span", { class: `badge ${log.source}` }, sourceWords(log.source)),
+        badge(log.source),
         make("span", { class: "figure", title: "of the memory it takes, over the whole run" }, make("b", {}, `${waste.toFixed(1)} %`), " wasted overall")),
       make("p", { class: "about" }, `${log.about}; ${plural(log.pool, "slot")}; times ${log.clock}`),
       this.queues, this.tableName, this.stage.element, this.readout, this.ledger,
@@ -124,6 +123,7 @@ export class Side {
     }
     this.tellQueues();
     this.details.tell(state, isNew, host.numTold(log));
+    this.readout.setAttribute("aria-live", host.head.isPlaying ? "off" : "polite");
     if (this.place) this.onPoint(this.place);
   }
 
@@ -171,6 +171,7 @@ export class Side {
 
   atBox({ index, offset }) {
     const box = this.stage.boxes[index];
+    if (box?.cell === HOLE) return { text: `Logical block ${index}: given back, no later query reads its tokens.` };
     return box && this.atSlot(box.cell * (this.log.cell_slots || 1) + offset);
   }
 

@@ -2,24 +2,27 @@
 
 import { colorOf, fillOf, fitCanvas, hatchOf, textOn } from "./colors.js";
 import { make } from "./dom.js";
-import { hit, rangeRects } from "./layout.js";
+import { hit, rangeRects, slotAfter } from "./layout.js";
 import { PoolPainter } from "./paint.js";
-import { cellAtSlot, lengthOf, PARTS } from "./state.js";
+import { cellAtSlot, HOLE, leadOf, lengthOf, runsOf } from "./state.js";
 import { arrowsOf, hitStrip, layoutStrip, STRIP_GAP, STRIP_HEIGHT } from "./strip.js";
 
 const POOL_TOP = STRIP_HEIGHT + STRIP_GAP;
 const MOST_MARKS = 400; // outlines; more say nothing
 const MOST_FRESH = 40; // the same for a moment's own event
+const CURSOR = 7; // pixels: the slot cursor is at least that wide
 const SMALLEST_FRAME = 8; // pixels; lower rows are filled where higher ones get a frame
 
 export class Stage {
-  // `onPoint({slot} or {index, offset} or null)` hears where the pointer is, `onPin()` of a click.
+  // `onPoint({slot} or {index, offset} or null)` hears where the pointer or the cursor of the keyboard is, `onPin()`
+  // of a click or of Enter.
   constructor(log, labels, { onPoint, onPin }) {
     this.log = log;
     this.labels = labels;
     this.boxes = [];
     this.strip = make("canvas", { class: "strip", role: "img" });
-    this.pool = make("canvas", { class: "memory", role: "img" });
+    this.pool = make("canvas", { class: "memory", role: "application", "aria-roledescription": "picture", tabindex: 0 });
+    this.cursor = null; // the slot where the keyboard is, while it is in the pool
     this.links = make("canvas", { class: "links", "aria-hidden": "true" });
     this.element = make("div", { class: "stage" },
       make("div", { class: "pool" }, this.strip, make("div", { class: "gap" }), this.pool), this.links);
@@ -30,6 +33,37 @@ export class Stage {
       canvas.addEventListener("pointerleave", () => onPoint(null));
       canvas.addEventListener("click", onPin);
     }
+    this.listen(onPoint, onPin);
+  }
+
+  // The keyboard in the pool: a cursor that says what the pointer would.
+  listen(onPoint, onPin) {
+    const move = (slot) => {
+      this.cursor = slot;
+      onPoint(slot === null ? null : { slot });
+    };
+    const leave = () => this.pool.closest(".pagelab").focus({ preventScroll: true });
+    // A pointer leaves the keys to the player, as beside the pool.
+    this.pool.addEventListener("mousedown", (event) => {
+      event.preventDefault();
+      leave();
+    });
+    this.pool.addEventListener("focus", () => move(Math.min(this.lastCursor ?? 0, this.log.pool - 1)));
+    this.pool.addEventListener("blur", () => {
+      this.lastCursor = this.cursor;
+      move(null);
+    });
+    this.pool.addEventListener("keydown", (event) => {
+      if (event.ctrlKey || event.metaKey || event.altKey) return;
+      if (event.key.startsWith("Arrow")) {
+        const next = slotAfter(this.layout, this.cursor, event.key, event.shiftKey);
+        move(next < this.log.pool ? next : this.cursor);
+      } else if (event.key === "Enter") onPin();
+      else if (event.key === "Escape") leave();
+      else return;
+      event.preventDefault();
+      event.stopPropagation();
+    });
   }
 
   resize(layout, style) {
@@ -46,21 +80,36 @@ export class Stage {
   // cells to outline, `fresh` those that an event of this moment is about; `pointed` a logical block.
   paintLinks(state, { sequence, marked, fresh, pointed }) {
     const cells = sequence === null ? [] : state.tables.get(sequence) ?? [];
-    const links = [sequence, cells, [...marked], fresh, pointed].join("|");
+    const links = [sequence, cells, [...marked], fresh, pointed, this.cursor].join("|");
     const strip = `${links} ${state.stored.get(sequence)}`;
     if (strip === this.strung) return;
     this.strung = strip;
-    this.boxes = layoutStrip(this.layout, state, cells);
+    this.boxes = layoutStrip(this.layout, state, cells, this.log.cell_slots);
     this.paintStrip(state, sequence, pointed);
     if (links === this.drawn) return; // a token more changes the strip alone
     this.drawn = links;
     this.pen.clearRect(0, 0, this.layout.width, POOL_TOP + this.layout.height);
     for (const cell of [...marked].slice(0, MOST_MARKS)) this.outline(state, cell, 1);
     for (const cell of fresh.length > MOST_FRESH ? [] : fresh) this.outline(state, cell, 2);
-    if (sequence === null) return;
-    const color = colorOf(this.style, this.log.owners[sequence]);
-    for (const arrow of arrowsOf(this.layout, this.boxes, this.log.cell_slots, pointed)) {
-      this.drawArrow(arrow, color, pointed !== null && arrow.index !== pointed);
+    if (sequence !== null) {
+      const color = colorOf(this.style, this.log.owners[sequence]);
+      for (const arrow of arrowsOf(this.layout, this.boxes, this.log.cell_slots, pointed)) {
+        this.drawArrow(arrow, color, pointed !== null && arrow.index !== pointed);
+      }
+    }
+    if (this.cursor !== null) this.drawCursor();
+  }
+
+  // Where the keyboard is: a frame around its slot, or around the few pixels in which that lies.
+  drawCursor() {
+    const { pen, layout, style } = this;
+    const [{ x, y, w, h }] = rangeRects(layout, this.cursor, 1);
+    const [width, height] = [Math.max(w, CURSOR), Math.max(h, CURSOR)];
+    const [left, top] = [x + (w - width) / 2, POOL_TOP + y + (h - height) / 2];
+    for (const [color, line] of [[style.paper, 6], [style.mark, 3]]) {
+      pen.strokeStyle = color;
+      pen.lineWidth = line;
+      pen.strokeRect(left, top, width, height);
     }
   }
 
@@ -71,9 +120,13 @@ export class Stage {
       const content = state.cells.get(cell);
       const edge = w >= 6 ? 1.5 : 0;
       let at = x;
-      for (const name of PARTS) {
-        const width = (content[name] / slots) * w;
-        if (!width) continue;
+      if (cell === HOLE) { // nothing is there: a line where its slots were
+        brush.fillStyle = style.line;
+        brush.fillRect(x, STRIP_HEIGHT / 2 - 1, w - edge, 2);
+        continue;
+      }
+      for (const [name, length] of runsOf(content)) {
+        const width = (length / slots) * w;
         brush.fillStyle = fillOf(brush, style, name, this.log.owners[sequence]);
         brush.fillRect(at, 0, Math.min(width, x + w - edge - at), STRIP_HEIGHT);
         at += width;
@@ -94,7 +147,7 @@ export class Stage {
     const color = colorOf(style, this.log.owners[sequence]);
     brush.font = `600 12px ${style.font}`;
     const width = brush.measureText(text).width + 6;
-    const isOnLive = (content.live / slots) * w >= width;
+    const isOnLive = (leadOf(content) / slots) * w >= width;
     if (!isOnLive || hatchOf(style, this.log.owners[sequence]) !== "none") {
       brush.fillStyle = isOnLive ? color : style.paper;
       brush.fillRect(x + 2, 8, width, 14);

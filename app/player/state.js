@@ -2,11 +2,13 @@
 //
 //   cells    Map: cell -> {owner, refs, live, reserved, internal, rounding, cached}, slots in that order;
 //            the owner is a request, or -1 of a cached cell; refs is in how many tables it stands
-//   tables   Map: sequence -> [cell, ...] by logical position
+//            runs: where some of its tokens are read no more, [[class, slots], ...] as they lie in it
+//   tables   Map: sequence -> [cell, ...] by logical position; HOLE where a block was given back
 //   stored, emitted   Map: sequence -> tokens
 //   waiting, running, swapped   [request, ...] in the scheduler's order
 
 export const KEYFRAME_FRAMES = 64;
+export const HOLE = -1;
 export const QUEUES = ["waiting", "running", "swapped"];
 export const HELD = ["live", "reserved", "internal", "rounding"];
 export const PARTS = [...HELD, "cached"]; // of a cell, in the order in which its slots lie
@@ -91,6 +93,11 @@ export function applyDelta(state, delta, { cell_slots: cellSlots, owners }, onCe
     state.cells.set(cell, content);
     onCell(cell, lengthOf(content));
   }
+  const runs = delta.runs ?? [];
+  for (let at = 0; at < runs.length; at += 2 + 2 * runs[at + 1]) {
+    const pairs = Array.from({ length: runs[at + 1] }, (_, pair) => runs.slice(at + 2 + 2 * pair, at + 4 + 2 * pair));
+    state.cells.get(runs[at]).runs = pairs.map(([name, slots]) => [HELD[name], slots]);
+  }
   const progress = delta.at ?? [];
   for (let at = 0; at < progress.length; at += 3) {
     state.stored.set(progress[at], progress[at + 1]);
@@ -123,12 +130,21 @@ export function lengthOf(content) {
   return content.live + content.reserved + content.internal + content.rounding + content.cached;
 }
 
+// What lies in a cell, in order: [[class, slots], ...].
+export function runsOf(content) {
+  return content.runs ?? PARTS.map((name) => [name, content[name]]).filter(([, slots]) => slots);
+}
+
+// How many live slots a cell begins with.
+export function leadOf(content) {
+  const [first] = runsOf(content);
+  return first?.[0] === "live" ? first[1] : 0;
+}
+
 // What the slot at `offset` of a cell is.
 export function classAt(content, offset) {
-  if (offset < content.live) return "live";
-  if (offset < content.live + content.reserved) return "reserved";
-  if (offset < content.live + content.reserved + content.internal) return "internal";
-  return content.cached ? "cached" : "rounding";
+  let end = 0;
+  return runsOf(content).find(([, slots]) => offset < (end += slots))[0];
 }
 
 // The cell that holds `slot`, as {cell, start, content}, or null where the slot is free.

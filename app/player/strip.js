@@ -1,7 +1,7 @@
 // One block table as a strip of boxes above the pool, and the arrows from logical to physical: pure arithmetic,
 // in CSS pixels.
 
-import { lengthOf } from "./state.js";
+import { HOLE, lengthOf } from "./state.js";
 import { rangeRects } from "./layout.js";
 import { tableRuns } from "./words.js";
 
@@ -12,9 +12,9 @@ const MOST_ARROWS = 24;
 const RANGE_INSET = 44; // right of the range's name
 
 // Boxes of the table's cells, in logical order: [{index, cell, x, w, slots}]. They are as wide as in the pool
-// where that fits, at least wide enough for a number where the table is short.
-export function layoutStrip(layout, state, cells) {
-  const lengths = cells.map((cell) => lengthOf(state.cells.get(cell)));
+// where that fits, at least wide enough for a number where the table is short. Holes keep their place.
+export function layoutStrip(layout, state, cells, cellSlots) {
+  const lengths = cells.map((cell) => (cell === HOLE ? cellSlots : lengthOf(state.cells.get(cell))));
   const total = lengths.reduce((sum, length) => sum + length, 0) || 1;
   const usual = Math.max(layout.slotWidth, (SMALLEST_BOX * cells.length) / total);
   const slotWidth = Math.min(usual, layout.width / total);
@@ -37,8 +37,8 @@ export function hitStrip(boxes, x) {
 // side by side share one; of many, the first and `pointed` have one.
 export function arrowsOf(layout, boxes, cellSlots, pointed = null) {
   const runs = cellSlots ? tableRuns(boxes.map(({ cell }) => cell)) : boxes.map(({ cell }, at) => [at, at, cell, cell]);
-  const shown = runs.slice(0, MOST_ARROWS).map(([from, to]) => [from, to]);
-  if (pointed !== null) shown.push([pointed, pointed]);
+  const shown = runs.filter(([, , cell]) => cell !== HOLE).slice(0, MOST_ARROWS).map(([from, to]) => [from, to]);
+  if (pointed !== null && boxes[pointed]?.cell !== HOLE) shown.push([pointed, pointed]);
   return shown.map(([first, last]) => {
     const [start, end] = [boxes[first], boxes[last]];
     const slot = start.cell * (cellSlots || 1);

@@ -1,11 +1,12 @@
 // The ledgers of all sides over one time axis, with a slider and a range to loop over.
 
+import { badge } from "./badge.js";
 import { fitCanvas } from "./colors.js";
 import { make } from "./dom.js";
 import { momentAt, ticks, timelineColumns } from "./layout.js";
 import { CLASSES } from "./state.js";
 import { paintTimeline } from "./timeline.js";
-import { plural } from "./words.js";
+import { plural, timelineWords } from "./words.js";
 
 const LEDGER_HEIGHT = 64;
 const THUMB = 16; // width of the slider's thumb: the time axis is inset by half of it
@@ -21,7 +22,7 @@ export class Timebar {
     });
     this.slider.addEventListener("input", () => onScrub(momentAt(this.times, Number(this.slider.value)), false));
     this.slider.addEventListener("change", () => onScrub(momentAt(this.times, Number(this.slider.value)), true));
-    this.rows = replay.sides.map((log, side) => this.buildRow(log, letters[side]));
+    this.rows = replay.sides.map((log, side) => this.buildRow(log, letters[side], timelineWords(replay, side)));
     this.axis = make("div", { class: "axis", "aria-hidden": "true" });
     const [first, ...rest] = this.rows.map(({ element }) => element);
     this.element = make("section", { class: "time", "aria-label": "Ledger over time" }, first, this.slider, ...rest, this.axis);
@@ -39,8 +40,8 @@ export class Timebar {
     return (this.times[moment] - this.start) / this.span;
   }
 
-  buildRow(log, letter) {
-    const canvas = make("canvas", { "aria-hidden": "true" });
+  buildRow(log, letter, words) {
+    const canvas = make("canvas", { role: "img", "aria-label": words });
     const [cursor, loop] = [make("div", { class: "cursor" }), make("div", { class: "loop", hidden: true })];
     const frame = make("div", { class: "frame" }, canvas, loop, cursor);
     const seek = (event, isFinal) => {
@@ -55,7 +56,7 @@ export class Timebar {
     frame.addEventListener("pointermove", (event) => event.buttons && seek(event, false));
     frame.addEventListener("pointerup", (event) => seek(event, true));
     const title = make("p", { class: "title" }, make("span", { class: "letter" }, letter),
-      `${log.name}: all ${plural(log.pool, "slot")} over time`,
+      `${log.name}: all ${plural(log.pool, "slot")} over time`, badge(log.source),
       log.alarms.length ? make("small", {}, " ▾ preempted or rejected") : null);
     return { canvas, cursor, loop, element: make("div", { class: "timeline" }, title, frame) };
   }

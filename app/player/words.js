@@ -1,11 +1,12 @@
 // What the player says in words: sentences, counts, text alternatives.
 
-import { lengthOf, valueAt } from "./state.js";
+import { timelineColumns } from "./layout.js";
+import { HOLE, lengthOf, valueAt } from "./state.js";
 
 export const CLASS_WORDS = {
   live: ["live", "keys and values that a running request will read"],
   reserved: ["reserved", "held and empty; its owner will fill it"],
-  internal: ["wasted inside", "held and never to be filled: reserved too much, or the tail of a last block"],
+  internal: ["wasted inside", "held to no use: reserved too much, the tail of a last block, or tokens that no later query reads"],
   rounding: ["wasted by rounding", "held only because the placement rounds up"],
   cached: ["cached", "finished keys and values that another request may find"],
   external: ["free but too scattered", "enough in total for the first in the queue, but not in one piece"],
@@ -94,6 +95,15 @@ export function legendWords({ sides }) {
   ];
 }
 
+// What a bar is, where the pool is too large for its blocks to be drawn one by one; else nothing.
+export function bucketWords({ bucketSlots }, { sides }) {
+  const sizes = new Set(sides.map((log) => log.cell_slots).filter(Boolean));
+  if (!bucketSlots || !sizes.size) return "";
+  const numBlocks = [...sizes].map((size) => count(bucketSlots / size)).join(" or ");
+  return `There are more blocks than room: one bar stands for ${count(bucketSlots)} slots, ${numBlocks} blocks side by side. `
+    + "What they hold together is stacked in it, live lowest and free on top; a part is as high as its share.";
+}
+
 // The text alternative of a pool's picture.
 export function poolWords(log, frame, state, labels) {
   const parts = Object.keys(CLASS_WORDS)
@@ -101,7 +111,7 @@ export function poolWords(log, frame, state, labels) {
     .filter(([, slots]) => slots)
     .map(([name, slots]) => `${count(slots)} ${name} (${percent(slots, log.pool)})`);
   const largest = [...state.tables]
-    .map(([sequence, cells]) => [log.owners[sequence], cells.reduce((sum, cell) => sum + lengthOf(state.cells.get(cell)), 0)])
+    .map(([sequence, cells]) => [log.owners[sequence], heldBy(state, cells)])
     .sort((a, b) => b[1] - a[1])
     .slice(0, 3)
     .map(([request, slots]) => `${labels[request]} ${count(slots)}`);
@@ -109,28 +119,41 @@ export function poolWords(log, frame, state, labels) {
   return `Memory of ${log.name}, ${plural(log.pool, "slot")}: ${parts.join(", ")}.${holders}`;
 }
 
+// The text alternative of a side's timeline. Means are those of the clock: idle time counts.
+export function timelineWords({ clock: { time, frames }, sides }, side) {
+  const log = sides[side];
+  const names = Object.keys(CLASS_WORDS).filter((name) => log.columns[name]);
+  const means = timelineColumns({ columns: log.columns, frames: frames[side], times: time, names, width: 1 });
+  const share = (slots) => `${count(Math.round(slots))} (${percent(slots, log.pool)})`;
+  const parts = names.map((name) =>
+    `${CLASS_WORDS[name][0]} ${share(means[name][0])} on average, ${share(log.columns[name].reduce((a, b) => Math.max(a, b)))} at most`);
+  const alarms = log.alarms.length ? ` Preempted or rejected at ${plural(log.alarms.length, "moment")}.` : "";
+  return `${log.name} (${log.source}) from ${seconds(time[0])} to ${seconds(time.at(-1))}, of ${plural(log.pool, "slot")}: ${parts.join("; ")}.${alarms}`;
+}
+
+const heldBy = (state, cells) => cells.reduce((sum, cell) => sum + (cell === HOLE ? 0 : lengthOf(state.cells.get(cell))), 0);
+
 // What the strip says to who cannot see it.
 export function stripWords(log, state, sequence, labels) {
   if (sequence === null) return `No block table of ${log.name}: nobody holds memory.`;
   const cells = state.tables.get(sequence);
   const name = labels[log.owners[sequence]];
   if (!log.cell_slots) return `${name} holds one range that starts at slot ${count(cells[0])}.`;
-  const runs = tableRuns(cells).slice(0, 12).map(([from, to, first, last]) =>
-    from === to ? `${from} in ${first}` : `${from} to ${to} in ${first} to ${last}`);
+  const runs = tableRuns(cells).slice(0, 12).map(([from, to, first, last]) => {
+    const logical = from === to ? from : `${from} to ${to}`;
+    return first === HOLE ? `${logical} given back` : `${logical} in ${from === to ? first : `${first} to ${last}`}`;
+  });
   return `Block table of ${name}, logical in physical block: ${runs.join(", ")}${cells.length > 12 ? ", and so on" : ""}.`;
 }
 
-const SOURCES = { measured: "measured on a real engine", simulated: "simulated" };
-
-// A badge that lets the two never be confused.
-export const sourceWords = (source) => SOURCES[source] ?? `recorded: ${source}`;
-
-// A block table in few characters, neighbours joined: [[first logical, last logical, first cell, last cell]].
+// A block table in few characters, neighbours joined: [[first logical, last logical, first cell, last cell]]; the
+// cells of neighbouring holes are HOLE.
 export function tableRuns(cells) {
   const runs = [];
   cells.forEach((cell, index) => {
     const last = runs.at(-1);
-    if (last && cell === last[3] + 1) [last[1], last[3]] = [index, cell];
+    if (last && last[3] === HOLE && cell === HOLE) last[1] = index;
+    else if (last && last[3] !== HOLE && cell === last[3] + 1) [last[1], last[3]] = [index, cell];
     else runs.push([index, index, cell, cell]);
   });
   return runs;

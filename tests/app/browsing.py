@@ -12,7 +12,7 @@ from typing import Any
 
 from app.payload import replay_payload
 from app.player import standalone_html
-from sim import Config, Trace, simulate
+from sim import Config, Run, Trace, simulate
 from tests.waiting import wait_for
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -196,7 +196,16 @@ return [...root.querySelectorAll("*")]
 
 def page_of(trace: Trace, folder: Path, **dials: Any) -> str:
     """The address of a page without a server that replays `trace` under max and paged."""
-    runs = [simulate(trace, Config(allocator=name, **dials)) for name in ("max", "paged")]
+    return write_page(runs_of(trace, **dials), folder)
+
+
+def runs_of(trace: Trace, **dials: Any) -> list[Run]:
+    """`trace` under max and paged."""
+    return [simulate(trace, Config(allocator=name, **dials)) for name in ("max", "paged")]
+
+
+def write_page(runs: list[Run], folder: Path) -> str:
+    """The address of a page without a server that replays `runs`."""
     path = folder / "replay.html"
     path.write_text(standalone_html(replay_payload(runs)), encoding="utf-8")
     return path.as_uri()

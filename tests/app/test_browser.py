@@ -4,9 +4,13 @@ Screenshots are left in out/screenshots, or in the folder that PAGELAB_SCREENSHO
 """
 
 import time
+from pathlib import Path
 
 import pytest
 
+from app.payload import replay_payload
+from app.player import standalone_html
+from sim import Config, Trace, simulate
 from tests.app.browsing import Browser
 
 pytestmark = pytest.mark.browser
@@ -19,6 +23,21 @@ def test_the_page_opens_with_the_verdict_and_does_not_play_by_itself(browser: Br
     before = browser.moment
     time.sleep(0.4)
     assert browser.moment == before
+    assert browser.errors() == []
+
+
+def test_every_heading_of_a_side_says_whether_it_was_simulated_or_measured(
+    browser: Browser, tmp_path: Path
+) -> None:
+    runs = [simulate(Trace.read("demo").first(12), Config(pool_tokens=2048, max_len=512)) for _ in range(2)]
+    runs[1].source = "measured"
+    path = tmp_path / "sources.html"
+    path.write_text(standalone_html(replay_payload(runs)), encoding="utf-8")
+    browser.open(path.as_uri())
+    browser.screenshot("sources_1280")
+    for heading in (".pictures h2", ".timeline .title", ".details h2"):
+        badges = f"return [...root.querySelectorAll('{heading} .badge')].map((e) => e.textContent)"
+        assert browser.run(badges) == ["simulated", "measured on a real engine"], heading
     assert browser.errors() == []
 
 
@@ -109,6 +128,11 @@ def test_the_picture_has_a_text_alternative_and_the_why_is_a_live_region(browser
     label = browser.run("return root.querySelector('.memory').getAttribute('aria-label')")
     assert label.startswith("Memory of contiguous (max), 2,048 slots: ")
     assert "live" in label
+    times = browser.run(
+        "return [...root.querySelectorAll('.timeline canvas')].map((e) => [e.role, e.ariaLabel])"
+    )
+    assert [role for role, _ in times] == ["img", "img"]
+    assert all("on average" in words and "at most" in words for _, words in times)
     assert browser.run("return root.querySelector('.headline').getAttribute('aria-live')") == "polite"
     assert browser.run("return root.querySelector('input[type=range]').getAttribute('aria-valuetext')")
 
@@ -125,6 +149,22 @@ def test_the_visualizer_says_its_sentence_and_restores_a_link(browser: Browser, 
     browser.driver.refresh()
     browser.wait(lambda: browser.run("return root?.querySelector('.clock')"), "the player after a reload")
     assert browser.moment == 78
+    assert browser.errors() == []
+
+
+def test_who_is_pinned_stays_pinned_when_a_dial_changes(browser: Browser, server: str) -> None:
+    browser.open(f"{server}?step=100")
+    browser.press("2")
+    browser.wait(lambda: "pin=" in browser.driver.current_url, "the address to name who is pinned")
+    pinned = browser.driver.current_url.split("pin=")[1].split("&")[0]
+    field = browser.driver.find_element("css selector", "input[type=number][aria-label^='Block size']")
+    field.send_keys("\ue009a", "\ue000", "8\n")  # all of it, and with no key held down any more
+    about = "return root.querySelectorAll('.about')[1].textContent"
+    browser.wait(lambda: browser.run(about).startswith("blocks of 8 tokens"), "the dial to be heard")
+    strip = "return root.querySelector('.strip').getAttribute('aria-label')"
+    assert browser.run(strip).startswith(f"{pinned} holds one range")
+    browser.wait(lambda: "block_size=8" in browser.driver.current_url, "the address to follow")
+    assert f"pin={pinned}" in browser.driver.current_url
     assert browser.errors() == []
 
 

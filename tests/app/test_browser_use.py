@@ -89,6 +89,61 @@ def test_pointing_at_a_table_or_an_event_leads_to_its_blocks(browser: Browser, p
     assert set(browser.run(chips)) == {request}
 
 
+def test_the_keyboard_walks_the_memory_and_says_what_the_pointer_would(browser: Browser, page: str) -> None:
+    browser.open(f"{page}#step=200")
+    plain = browser.pictures
+    readout = "return root.querySelectorAll('.readout')[1].textContent"
+    browser.run("root.querySelectorAll('.memory')[1].focus()")
+    assert browser.run(readout).startswith(
+        "Block 0, slot 0 of 16: token 65 of r20, its logical block 4; live"
+    )
+    assert strip_label(browser).startswith("Block table of r20, ")
+    lit = browser.pictures
+    browser.press("ArrowRight", "ArrowRight")
+    assert browser.run(readout).startswith("Block 0, slot 2 of 16: ")
+    assert browser.pictures != lit, "the cursor is seen to move"
+    browser.press("ArrowRight", shift=True)
+    assert browser.run(readout).startswith("Block 1, slot 2 of 16: ")
+    browser.press("ArrowDown", "ArrowUp", "ArrowLeft")
+    assert browser.run(readout).startswith("Block 1, slot 1 of 16: ")
+    assert browser.moment == 200, "the cursor moves, not the time"
+    browser.press("ArrowLeft", shift=True)
+    browser.press("Enter", "Escape")
+    assert browser.run("return root.getRootNode().activeElement === root")
+    assert strip_label(browser).startswith("Block table of r20, "), "Enter has pinned it"
+    assert "Point at a block" in browser.run(readout)
+    browser.press("Escape", "ArrowRight", "ArrowLeft")
+    assert browser.pictures == plain, "nothing is left of the cursor, and the keys move the time again"
+
+
+def test_a_click_into_the_memory_leaves_the_arrow_keys_to_the_time(browser: Browser, page: str) -> None:
+    action_chains = pytest.importorskip("selenium.webdriver").ActionChains
+    browser.open(f"{page}#step=200")
+    memory = browser.run("return root.querySelector('.memory')")
+    action_chains(browser.driver).click(memory).send_keys("\ue014").perform()  # the right arrow
+    assert browser.moment == 201
+
+
+def test_the_keyboard_points_at_runs_of_a_table_and_at_events(browser: Browser, page: str) -> None:
+    browser.open(f"{page}#step=200")
+    plain = browser.pictures
+    browser.run("root.querySelector('.side:last-child .run').focus()")
+    assert browser.pictures != plain
+    browser.run("root.focus()")
+    assert browser.pictures == plain
+    while not browser.run("return root.querySelector('.said li[data-cells]')"):
+        browser.press("ArrowRight", shift=True)
+    request = browser.run("return root.querySelector('.said li[data-cells]').dataset.request")
+    unlit = browser.pictures
+    browser.run("root.querySelector('.said li[data-cells] .chip').focus()")
+    chips = "return [...root.querySelectorAll('.chip.is-focus')].map((e) => e.dataset.request)"
+    assert set(browser.run(chips)) == {request}
+    assert browser.pictures != unlit
+    before = browser.moment
+    browser.press("ArrowRight", "ArrowRight")
+    assert browser.moment == before + 2, "the line went with its moment; the keyboard stays in the player"
+
+
 def test_a_shared_block_leads_to_everyone_who_shares_it(browser: Browser, tmp_path: Path) -> None:
     dials = {"pool_tokens": 4096, "max_len": 512, "prefix_cache": "hash"}
     run = simulate(Trace.read("shared-prefix"), Config(**dials))
@@ -247,7 +302,7 @@ def saved(browser: Browser, page: str) -> Callable[[str], tuple[str, bytes]]:
 def test_everything_can_be_saved(browser: Browser, saved: Callable[[str], tuple[str, bytes]]) -> None:
     name, numbers = saved("CSV")
     assert name == "pagelab-demo.csv"
-    assert numbers.startswith(b"side,step,time,pool,live,")
+    assert numbers.startswith(b"side,source,step,time,pool,live,")
     name, lines = saved("JSON Lines")
     events = [json.loads(line) for line in lines.splitlines()]
     assert name == "pagelab-demo.jsonl"

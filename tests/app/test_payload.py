@@ -10,9 +10,14 @@ import pytest
 from app import payload as payload_module
 from app.moments import merge_clocks
 from app.payload import replay_payload, verdict
+from app.quiz import questions
+from app.recorded import recording_of
 from sim import Config, InputError, Run, Trace, simulate
+from sim.events import Kind
 from sim.ledger import CLASSES
+from sim.replay import State
 from sim.scopes import applies
+from sim.tables import real
 from tests.making import random_dials, random_trace, requests
 
 DIALS: dict[str, Any] = {"pool_tokens": 64, "block_size": 4, "max_len": 32, "timing": "unit"}
@@ -78,9 +83,47 @@ def served(random: Random) -> Run:
             return run
 
 
+def served_in_part(random: Random) -> Run:
+    """A random run in which tokens are dropped, by a window or but for the heaviest."""
+    while True:
+        dials, num_read = random_dials(random, ["paged"]), random.randint(3, 20)
+        dropping = random.choice(
+            ({"window": num_read, "sinks": random.choice((0, 3))}, {"keep_recent": num_read, "keep_heavy": 3})
+        )
+        try:
+            run = simulate(random_trace(random, 15), Config(**{**dials, **dropping}))
+        except InputError:
+            continue
+        if any("places" in event.changes for event in run.events):
+            return run
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_cells_add_up_to_the_ledger_where_tokens_are_dropped(seed: int) -> None:
+    assert_cells_add_up(served_in_part(Random(seed)))
+
+
+@pytest.mark.parametrize("seed", [3, 4, 9])  # in the last a prompt is found in part, with holes before it
+def test_nobody_is_asked_about_blocks_that_are_read_no_more(seed: int) -> None:
+    run = served_in_part(Random(seed))
+    asked = {question.event: question for question in questions(recording_of(run))}
+    state = State()
+    for place, event in enumerate(run.events):
+        if place in asked and event.kind is Kind.FREE:
+            assert "places" not in event.changes
+        if place in asked and event.kind is Kind.ADMIT:
+            table = state.block_tables[state.names(event.request or "")[0]]
+            assert isinstance(table, list)
+            assert int(asked[place].answer) == len(real(table))
+        state.apply(event)
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_the_cells_add_up_to_the_ledger_at_every_step(seed: int) -> None:
-    run = served(Random(seed))
+    assert_cells_add_up(served(Random(seed)))
+
+
+def assert_cells_add_up(run: Run) -> None:
     payload = replay_payload([run])
     side = payload["sides"][0]
     ledgers = {event.step: event.changes["ledger"] for event in run.events if event.kind == "step"}
@@ -166,6 +209,7 @@ def test_sides_of_one_name_are_told_apart_by_their_source() -> None:
     assert "paged, measured wastes" in verdict(runs)
     sides = replay_payload(runs)["sides"]
     assert [side["source"] for side in sides] == ["simulated", "measured"]
+    assert [side["name"] for side in sides] == ["paged, simulated", "paged, measured"]
 
 
 def test_the_replay_opens_where_the_sides_differ_most() -> None:

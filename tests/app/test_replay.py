@@ -168,7 +168,7 @@ BROKEN: dict[str, tuple[Change, str]] = {
     "a prompt of nothing": (at("arrive", lambda row: row.update(prompt=0)), "line 1: prompt and max"),
     "a head that is missing": (at("alloc", lambda row: row.pop("why")), "line 3: no event: why missing"),
     "dropped tokens": (
-        at("alloc", lambda row: row.update(blocks=[-1])), "line 3: tokens are dropped; the player does not",
+        at("alloc", lambda row: row.update(blocks=[-1])), "line 3: tokens are dropped, and a log does not",
     ),
     "no step at all": (lambda rows: rows.__delitem__(slice(3, None)), "no step in it"),
 }  # fmt: skip

@@ -1,5 +1,7 @@
 """The visualizer's page under Streamlit's AppTest: no browser, but all of Python's side."""
 
+import csv
+import json
 import subprocess
 import sys
 import tomllib
@@ -12,8 +14,10 @@ from streamlit.testing.v1 import AppTest
 
 from app.address import MAIN_DIALS, MORE_DIALS
 from app.commands import serve
+from app.exports import all_files
 from app.fields import FIELDS, choices_of
 from app.own_trace import MAX_UPLOAD_MB, read_upload
+from app.playground import native, nth
 from app.presets import PRESETS
 from app.quiz import draw
 from app.recorded import recording_of
@@ -246,9 +250,26 @@ def test_coming_back_to_the_page_finds_it_as_it_was_left() -> None:
 
 
 def test_exports_are_offered_and_made_when_asked_for() -> None:
-    labels = [button.label for button in visit().get("download_button")]
+    page = visit()
+    labels = [button.label for button in page.get("download_button")]
     assert len(labels) == 7
     assert "Spans for Perfetto (JSON)" in labels
+    trace = Trace.read("demo")
+    runs = [
+        simulate(trace, Config(allocator=name, pool_tokens=4096, max_len=512)) for name in ("max", "paged")
+    ]
+    files = all_files(runs)
+    for place, (run, side) in enumerate(zip(runs, shown(page)["replay"]["sides"], strict=True)):
+        events = [json.loads(line) for line in nth(files, "events", place).splitlines()]
+        assert events == [json.loads(json.dumps(event.as_json())) for event in run.events]
+        rows = list(csv.DictReader(nth(files, "series", place).decode().splitlines()))
+        steps = [frame for frame, batch in enumerate(side["columns"]["batch"]) if batch]
+        assert [int(row["live"]) for row in rows] == [side["columns"]["live"][frame] for frame in steps]
+    spans = json.loads(nth(files, "perfetto", 0))["traceEvents"]
+    processes = [one["args"]["name"] for one in spans if one["name"] == "process_name"]
+    assert processes == ["max-simulated", "paged-simulated"]
+    served = [json.loads(line)["id"] for line in native(trace).splitlines()]
+    assert served == [request.id for request in trace.requests]
 
 
 def test_the_measured_side_runs_and_stands_beside_the_simulated_one() -> None:

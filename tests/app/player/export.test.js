@@ -13,6 +13,7 @@ test("the numbers are those that Python writes as --series", () => {
     rows.forEach((row, at) => {
       const [name, truth] = expected[at];
       assert.equal(JSON.parse(row[0]), name);
+      assert.equal(row[head.indexOf("source")], "simulated");
       for (const [column, value] of Object.entries(truth)) {
         assert.ok(Math.abs(Number(row[head.indexOf(column)]) - value) <= 1e-6, `${column} of row ${at}`);
       }
@@ -30,6 +31,20 @@ test("the lines tell every event once, in order, and every step with its ledger"
     for (const { ledger: { pool, ...parts } } of steps) {
       assert.equal(Object.values(parts).reduce((sum, value) => sum + value, 0), pool);
     }
+  }
+});
+
+test("rows and lines of one allocator say which side was simulated and which measured", () => {
+  const { replay } = CASES[0];
+  const [, log] = replay.sides;
+  const pair = { ...replay, sides: [log, { ...log, source: "measured" }] };
+  pair.clock = { ...replay.clock, frames: [replay.clock.frames[1], replay.clock.frames[1]] };
+  const [, ...rows] = csvOf(pair).trim().split("\n").map((line) => line.split(",").slice(0, 3).join());
+  const lines = linesOf(pair).trim().split("\n").map((line) => JSON.parse(line));
+  assert.equal(new Set(rows).size, rows.length, "no two rows tell of the same step of the same side");
+  for (const source of ["simulated", "measured"]) {
+    assert.equal(rows.filter((row) => row.startsWith(`"paged",${source},`)).length, rows.length / 2);
+    assert.equal(lines.filter((line) => line.side === "paged" && line.source === source).length, lines.length / 2);
   }
 });
 

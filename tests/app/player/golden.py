@@ -12,8 +12,10 @@ from typing import Any
 
 from app.payload import replay_payload
 from sim import Config, InputError, Run, Trace, simulate
+from sim.events import Kind
 from sim.replay import SlotRange
 from sim.scopes import applies
+from sim.tables import HOLE
 from tests.making import random_dials, random_trace, requests
 
 Json = dict[str, Any]
@@ -39,7 +41,23 @@ def small_cases() -> list[tuple[Trace, Json, tuple[str, str]]]:
         ),
         # more than one keyframe
         (requests((2, 100), (2, 190, 3.0)), {**unit, "pool_tokens": 512, "max_len": 256}, ("pow2", "paged")),
-    ]
+        # pages, whose tails are rounding
+        (
+            requests((8, 4), (9, 6)),
+            {"timing": "unit", "pool_tokens": 64, "max_len": 32, "page_size": "64KiB"},
+            ("virtual", "paged"),
+        ),
+        # a window: blocks are given back, and of the next ones some tokens are read no more
+        (
+            requests((21, 30), (3, 30)),
+            {**unit, "pool_tokens": 128, "max_len": 60, "window": 9, "sinks": 2}, ("max", "paged"),
+        ),
+        # heavy hitters: what is read no more lies anywhere
+        (
+            requests((21, 30), (5, 30)),
+            {**unit, "pool_tokens": 128, "max_len": 60, "keep_recent": 6, "keep_heavy": 5}, ("max", "paged"),
+        ),
+    ]  # fmt: skip
 
 
 def random_cases(count: int) -> list[tuple[Trace, Json, tuple[str, str]]]:
@@ -70,9 +88,11 @@ def config_of(allocator: str, dials: Json) -> Config:
 def slots_of(run: Run, step: int) -> list[list[Any]]:
     """[owner's number or -1, class] of every slot after `step`, told slot by slot from the block tables.
 
-    Of a slot that several hold: live if one has written it, else reserved if one of them will.
+    Of a slot that several hold: live if one has written it, else reserved if one of them will. Nobody shares
+    where tokens are dropped.
     """
-    state, size = run.at(step), run.config.block_size
+    horizon, inputs = run.config.horizon, inputs_at(run, step)
+    state, size = run.at(step), run.config.slots_per_block or 1
     rank = {"free": 0, "rounding": 1, "internal": 2, "reserved": 3, "live": 4}
     slots: list[list[Any]] = [FREE] * run.config.num_slots
     for block in state.cached:
@@ -84,12 +104,22 @@ def slots_of(run: Run, step: int) -> list[list[Any]]:
             if isinstance(table, SlotRange):
                 addresses, reserved = range(table.start, table.start + table.length), table.reserved
             else:
-                addresses = [block * size + offset for block in table for offset in range(size)]
-                reserved = len(addresses)
+                addresses = [
+                    HOLE if block == HOLE else block * size + offset
+                    for block in table
+                    for offset in range(size)
+                ]
+                # pages are not asked for: what lies behind the last token is there because they round up
+                reserved = request.final_tokens if run.config.allocator == "virtual" else len(addresses)
             stored = min(state.stored.get(name, 0), state.stored.get(names[0], 0))
+            count = horizon.num_dropped(stored, is_prefilling=stored < inputs.get(request.id, 0))
+            dropped = set(horizon.drop_order(request, 0, count))
             for position, address in enumerate(addresses):
+                if address == HOLE:
+                    assert position in dropped
+                    continue
                 if position < stored:
-                    kind = "live"
+                    kind = "internal" if position in dropped else "live"
                 elif position < min(request.final_tokens, reserved):
                     kind = "reserved"
                 else:
@@ -97,6 +127,12 @@ def slots_of(run: Run, step: int) -> list[list[Any]]:
                 if rank[kind] > rank[slots[address][1]]:
                     slots[address] = [number, kind]
     return slots
+
+
+def inputs_at(run: Run, step: int) -> dict[str, int]:
+    """Tokens that the last admission of each request up to `step` had to have stored."""
+    admitted = [event for event in run.events if event.kind is Kind.ADMIT and event.step <= step]
+    return {event.request or "": event.changes["tokens"] + event.changes["hit"] for event in admitted}
 
 
 def run_lengths(slots: list[list[Any]]) -> list[list[Any]]:

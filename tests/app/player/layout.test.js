@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import {
-  bucketAround, hit, layoutPool, momentAt, rangeRects, ticks, timelineColumns,
+  bucketAround, hit, layoutPool, momentAt, rangeRects, slotAfter, ticks, timelineColumns,
 } from "../../../app/player/layout.js";
 import { CASES } from "./golden.js";
 
@@ -69,6 +69,28 @@ test("slot by slot where it fits, in buckets of whole blocks where it does not",
     ({ end } = bucket);
   }
   assert.equal(end, layout.numSlots);
+});
+
+test("arrow keys lead from slot to slot, from block to block and from row to row, never out of the pool", () => {
+  const layout = layoutPool({ numSlots: 4096, cellSlots: 16, width: 560, maxHeight: 330 });
+  const { perRow } = layout;
+  assert.equal(slotAfter(layout, 20, "ArrowRight"), 21);
+  assert.equal(slotAfter(layout, 20, "ArrowLeft"), 19);
+  assert.equal(slotAfter(layout, 20, "ArrowRight", true), 36);
+  assert.equal(slotAfter(layout, 20, "ArrowDown"), 20 + perRow);
+  assert.equal(slotAfter(layout, 20 + perRow, "ArrowUp", true), 20);
+  for (const key of ["ArrowLeft", "ArrowUp"]) assert.equal(slotAfter(layout, 0, key), 0);
+  for (const key of ["ArrowRight", "ArrowDown"]) assert.equal(slotAfter(layout, 4095, key), 4095);
+  const ranges = layoutPool({ numSlots: 97, cellSlots: 0, width: 560, maxHeight: 330 });
+  assert.equal(slotAfter(ranges, 3, "ArrowRight", true), 19);
+});
+
+test("where a bar stands for several blocks, an arrow key leads to the next bar", () => {
+  const layout = layoutPool({ numSlots: 100000 * 16, cellSlots: 16, width: 560, maxHeight: 330 });
+  for (const isFar of [false, true]) {
+    const next = slotAfter(layout, 5, "ArrowRight", isFar);
+    assert.equal(bucketAround(layout, next).start, bucketAround(layout, 5).end);
+  }
 });
 
 test("the moment at a time is the last one not after it", () => {

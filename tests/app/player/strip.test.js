@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { hit, layoutPool } from "../../../app/player/layout.js";
-import { lengthOf, stateAt } from "../../../app/player/state.js";
+import { HOLE, lengthOf, stateAt } from "../../../app/player/state.js";
 import { arrowsOf, hitStrip, layoutStrip, STRIP_GAP, STRIP_HEIGHT } from "../../../app/player/strip.js";
 import { SIDES } from "./golden.js";
 
@@ -21,8 +21,8 @@ function* tables() {
 
 test("boxes stand in logical order, side by side, within the width", () => {
   let seen = 0;
-  for (const [, layout, state, cells] of tables()) {
-    const boxes = layoutStrip(layout, state, cells);
+  for (const [log, layout, state, cells] of tables()) {
+    const boxes = layoutStrip(layout, state, cells, log.cell_slots);
     assert.deepEqual(boxes.map(({ cell }) => cell), cells);
     let x = 0;
     for (const box of boxes) {
@@ -36,8 +36,8 @@ test("boxes stand in logical order, side by side, within the width", () => {
 });
 
 test("every slot of a box is hit where it is drawn, and nothing past the end", () => {
-  for (const [, layout, state, cells] of tables()) {
-    const boxes = layoutStrip(layout, state, cells);
+  for (const [log, layout, state, cells] of tables()) {
+    const boxes = layoutStrip(layout, state, cells, log.cell_slots);
     for (const box of boxes) {
       const offset = box.slots - 1;
       const x = box.x + ((offset + 0.5) / box.slots) * box.w;
@@ -51,9 +51,10 @@ test("every slot of a box is hit where it is drawn, and nothing past the end", (
 
 test("every arrow starts under a box of its run and ends on the cell that the table names", () => {
   for (const [log, layout, state, cells] of tables()) {
-    const boxes = layoutStrip(layout, state, cells);
+    const boxes = layoutStrip(layout, state, cells, log.cell_slots);
     const arrows = arrowsOf(layout, boxes, log.cell_slots, cells.length ? cells.length - 1 : null);
     assert.ok(arrows.length >= Math.min(1, cells.length));
+    assert.ok(arrows.every(({ index }) => cells[index] !== HOLE), "where a block was given back is nothing to point at");
     for (const { index, from, to } of arrows) {
       assert.ok(from.x >= boxes[index].x && from.x <= layout.width);
       const slot = hit(layout, to.x, to.y - STRIP_HEIGHT - STRIP_GAP);
