@@ -1,22 +1,13 @@
-"""Claims about time: throughput, first tokens, what an allocation takes."""
+"""Claims about time: requests and tokens per second."""
 
-from collections.abc import Callable
-from statistics import median
-from time import perf_counter
-
-import torch
+from functools import cache
 
 from app.claims.claim import GUIDE, TOPIC, Claim, Finding, between, close, unknowable, where
 from app.claims.runs import RESERVING, one_by_one, request, saturated, tokens_per_s
-from app.claims.sizes import PER_TOKEN
-from sim import Config, Trace, simulate
-from sim.alloc import PLACEMENTS, ContiguousAllocator, KVAllocator, PagedAllocator
-from sim.events import NullLog
-from sim.request import SequenceGroup
+from sim import Config, Run, Trace, simulate
+from sim.config import PAPER_POOL_TOKENS
 
 SECONDS = (2, 4, 3, 1)  # the guide's four requests
-FORWARD_MS = 50.0  # the guide's forward pass
-NUM_TRIALS = 200
 
 
 def four(batching: str, allocator: str = "paged", pool_tokens: int = 4096) -> float:
@@ -83,77 +74,86 @@ def twice() -> Finding:
     return between(1.5, 2.5, found, "x", WHY_RATIO)
 
 
-def admission_ms(build: Callable[[], KVAllocator]) -> float:
-    """Median milliseconds of one admission in an empty pool of 15,728 slots."""
-    seconds: list[float] = []
-    for trial in range(NUM_TRIALS):
-        allocator = build()
-        group = SequenceGroup(request(f"r{trial}", 256, 256), order=trial)
-        start = perf_counter()
-        allocator.admit(group, 256, keep_watermark=False)
-        seconds.append(perf_counter() - start)
-    return 1e3 * median(seconds)
+def two_at_once(count: int) -> float:
+    """Requests a second when two reservations fit and each request takes 8 steps of 1 s."""
+    rows = tuple(request(f"r{k}", 8, 8) for k in range(count))
+    config = Config(allocator="max", timing="unit", pool_tokens=2 * 512, max_len=512)
+    return count / simulate(Trace("two", rows), config, record=False).report()["time_s"]
 
 
-def reserve() -> float:
-    """Reserving 2,048 slots of a pool that exists."""
-    return admission_ms(
-        lambda: ContiguousAllocator(15_728, "max", PLACEMENTS["buddy"](15_728), 2048, NullLog())
-    )
+def rate_of_two() -> Finding:
+    found = {"three requests": two_at_once(3), "a hundred": two_at_once(100)}
+    why = "Requests of 8 s, two at a time: with an odd number the last one runs alone."
+    return between(0.2, 0.3, found, "/s", why)
 
 
-def page() -> float:
-    """Taking the 16 blocks of a prompt of 256."""
-    return admission_ms(lambda: PagedAllocator(983, 16, NullLog()))
+def requests_per_s(run: Run) -> float:
+    return run.report()["throughput"]["requests_per_s"]
 
 
-def fresh_ms() -> float:
-    """Asking the framework for 2,048 slots of Llama 7B, without writing them."""
-    seconds: list[float] = []
-    for _ in range(5):
-        start = perf_counter()
-        torch.empty(2048 * PER_TOKEN, dtype=torch.uint8)
-        seconds.append(perf_counter() - start)
-    return 1e3 * median(seconds)
+WHY_RATE = (
+    "sharegpt and alpaca: OPT-13B on an A100-40GB by the roofline, the paper's lengths. The table names no "
+    "model, device or length, on which a rate depends more than on how memory is managed."
+)
 
 
-def contiguous_allocation() -> Finding:
-    found = {"reserving in a pool": reserve(), "asking the framework": fresh_ms()}
-    why = "Measured on this machine's CPU: reservation is slow by waiting for room, not by allocating."
-    return between(100, 200, found, " ms", why)
+def rate_without() -> Finding:
+    found = {f"one by one, {name}": requests_per_s(one_by_one(name)) for name in ("sharegpt", "alpaca")}
+    found["reserved, sharegpt"] = requests_per_s(saturated("sharegpt", "max"))
+    found["the guide's four, one by one"] = len(SECONDS) / four("sequential")
+    return between(0.1, 0.2, found, "/s", WHY_RATE)
 
 
-def paged_allocation() -> Finding:
-    why = "Measured on this machine: 16 blocks for a prompt of 256 tokens."
-    return between(1, 2, {"taking blocks": page()}, " ms", why)
+def rate_with(allocator: str, low: float, high: float) -> Finding:
+    found = {name: requests_per_s(saturated(name, allocator)) for name in ("sharegpt", "alpaca")}
+    found["the guide's four"] = len(SECONDS) / four("continuous", allocator)
+    return between(low, high, found, "/s", WHY_RATE)
 
 
-def first_token() -> Finding:
-    without, with_paging = FORWARD_MS + reserve(), FORWARD_MS + page()
-    ratio = without / with_paging
+@cache
+def compressed(lengths: str) -> Run:
+    """The requests of `saturated` with an int8 cache, in as many bytes."""
+    spec = Config().spec
+    slots = PAPER_POOL_TOKENS * spec.kv_bytes_per_token("fp16") // spec.kv_bytes_per_token("int8")
+    config = Config(kv_dtype="int8", pool_tokens=slots // 16 * 16, seed=1)
+    return simulate(saturated(lengths, "paged").trace, config, record=False)
+
+
+def rate_compressed() -> Finding:
+    found: dict[str, float] = {}
+    for name in ("sharegpt", "alpaca"):
+        found[f"int8, {name}"] = requests_per_s(compressed(name))
+        found[f"fp16, {name}"] = requests_per_s(saturated(name, "paged"))
+    why = f"{WHY_RATE} Of compression only quantized caches are modelled: they read less and hold more."
+    return between(0.5, 1, found, "/s", why)
+
+
+def compressed_length() -> Finding:
+    slots, before = compressed("sharegpt").config.num_slots, PAPER_POOL_TOKENS
     why = (
-        f"With the guide's forward pass of {FORWARD_MS:.0f} ms and allocations as measured here. Paging "
-        "shortens the time to the first token by letting requests in sooner, not by allocating faster."
+        "The longest sequence is what the pool holds: the same bytes hold more tokens when each takes fewer."
     )
-    return close(3, ratio, f"{ratio:.3g}x", why)
+    return where({"int8": slots < before}, f"{slots:,} slots in int8, {before:,} in fp16", why)
+
+
+def one_by_one_42() -> Finding:
+    finished: dict[str, int] = {}
+    for allocator in ("paged", "max"):
+        rows = tuple(request(f"r{k}", 4000, 97) for k in range(42))
+        config = Config(
+            allocator=allocator, batching="sequential", timing="unit", pool_tokens=4096, max_len=4096
+        )
+        report = simulate(Trace("one by one", rows), config, record=False).report()
+        finished[allocator] = report["requests"]["finished"]
+    shown = ", ".join(f"{name} {count} of 42" for name, count in finished.items())
+    why = "Served one after another, any number goes through the room of one, however it is managed."
+    cases = {"paging can": finished["paged"] == 42, "nothing else can": finished["max"] < 42}
+    return where(cases, f"finished: {shown}", why)
 
 
 def cheaper() -> Finding:
     saved = 100 * (1 - 12_500 / 50_000)
     return unknowable(f"The division is right ({saved:g} %); no source has the prices or the load.")
-
-
-def queueing() -> Finding:
-    rows = tuple(request(f"r{k}", 512, 128, arrival_s=k * 0.05, max_tokens=1536) for k in range(120))
-    ttft = {
-        name: simulate(Trace("queue", rows), Config(allocator=name), record=False).report()["latency"][
-            "ttft"
-        ]["mean"]
-        for name in ("max", "paged")
-    }
-    shown = ", ".join(f"{name} {seconds:.3g} s" for name, seconds in ttft.items())
-    why = "Mean time to the first token at 20 requests/s, roofline: the requests that wait for a reservation."
-    return where({"a loaded server": ttft["paged"] < ttft["max"]}, shown, why)
 
 
 SPEED = (
@@ -164,17 +164,44 @@ SPEED = (
     Claim("concurrent-4s", GUIDE, "the same with paging and continuous batching", "4 s", together),
     Claim("speedup-2.5x", GUIDE, "how much faster that is", "2.5x", speedup),
     Claim("rate-0.125", GUIDE, "three requests of 8 s one by one", "0.125 requests/s", three_in_24),
+    Claim("rate-0.2-0.3", GUIDE, "the same, two at a time", "0.2 to 0.3 requests/s", rate_of_two),
     Claim("throughput-10-40x", GUIDE, "throughput gained by paging", "10 to 40x", ten_to_forty),
     Claim("throughput-2x", TOPIC, "throughput gained by paging, in the other document", "2x", twice),
+    Claim("table-no-paging", GUIDE, "rate without paging, in a table", "0.1 to 0.2 requests/s", rate_without),
     Claim(
-        "contiguous-100ms",
+        "table-pool",
         GUIDE,
-        "allocating a contiguous cache takes",
-        "100 to 200 ms",
-        contiguous_allocation,
+        "rate of a pool of size classes, in that table",
+        "0.3 to 0.5 requests/s",
+        lambda: rate_with("slab", 0.3, 0.5),
     ),
-    Claim("paged-1ms", GUIDE, "allocating pages takes", "1 to 2 ms", paged_allocation),
-    Claim("ttft-3x", GUIDE, "so the first token comes sooner by", "3x", first_token),
-    Claim("ttft-lower", GUIDE, "paging lowers the time to the first token", "lower", queueing),
+    Claim(
+        "table-paged",
+        GUIDE,
+        "rate of paging, in that table",
+        "1 to 4 requests/s",
+        lambda: rate_with("paged", 1, 4),
+    ),
+    Claim(
+        "table-compression",
+        GUIDE,
+        "rate of compressed caches, in that table",
+        "0.5 to 1 requests/s",
+        rate_compressed,
+    ),
+    Claim(
+        "compression-length",
+        GUIDE,
+        "compressed caches limit the length of a sequence",
+        "shorter",
+        compressed_length,
+    ),
+    Claim(
+        "28-42-sequentially",
+        GUIDE,
+        "paged, the same GPU serves 28 to 42 requests one after another",
+        "42",
+        one_by_one_42,
+    ),
     Claim("cost-75-percent", GUIDE, "eight A100 become two: the monthly price falls", "75 %", cheaper),
 )

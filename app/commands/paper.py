@@ -20,7 +20,8 @@ from sim.files import new_file, refuse_place
 def paper(figures: tuple[str, ...], as_json: bool, out: str | None) -> None:
     """Simulate each FIGURE (all of them if none is named) and print how far ours is from the paper's.
 
-    Figures 1, 2, 12, 13, 15, 16, 17, 18b and 19 of Kwon et al., SOSP 2023. Takes some minutes.
+    Figures 1, 2, 12, 13, 15, 16, 17, 18b and 19 (19b is its part b) of Kwon et al., SOSP 2023. Takes some
+    minutes.
     """
     if out:
         refuse_place(Path(out) / "figure.svg")

@@ -1,30 +1,41 @@
-"""Figures 18b and 19: the size of a block."""
+"""Figures 18b and 19, both parts: the size of a block."""
 
 from collections.abc import Iterator
 
 from app.paper.point import Point
-from app.paper.published import FIGURE_12, FIGURE_18B, FIGURE_19_RECOMPUTE, FIGURE_19_SWAP
+from app.paper.published import FIGURE_12, FIGURE_18B, FIGURE_19_RECOMPUTE, FIGURE_19_SWAP, FIGURE_19B
 from app.paper.rates import basic, rate_of
 from app.paper.servers import normalized_latency
-from sim import Config
+from sim import Config, Trace
 from sim.batch import Batch, Chunk
+from sim.config import PAPER_POOL_TOKENS
 from sim.hardware import get_hardware
 from sim.models import get_model
 from sim.request import Request, SequenceGroup
 from sim.timing import make_timing
 
 CONTEXT = 512  # tokens of the request that is preempted; the paper does not print it
+RATES = {"sharegpt": 1.75, "alpaca": 28.1}  # requests a second of the paper
+
+
+def load(lengths: str) -> Trace:
+    """The same share of the load that blocks of 16 keep up with as in the paper."""
+    share = RATES[lengths] / FIGURE_12[lengths]["paged"]
+    return basic(lengths, share * rate_of(lengths, "paged"))
+
+
+def latency(trace: Trace, block_size: int, **dials: str) -> float:
+    """Seconds a token, in the paper's pool cut into such blocks."""
+    pool = PAPER_POOL_TOKENS // block_size * block_size
+    return normalized_latency(trace, block_size=block_size, pool_tokens=pool, **dials)
 
 
 def figure_18b() -> Iterator[Point]:
-    """Latency by block size, at the same share of the load that blocks of 16 keep up with as in the paper."""
-    rates = {"sharegpt": 1.75, "alpaca": 28.1}
+    """Latency by block size."""
     for lengths, bars in FIGURE_18B.items():
-        share = rates[lengths] / FIGURE_12[lengths]["paged"]
-        trace = basic(lengths, share * rate_of(lengths, "paged"))
+        trace = load(lengths)
         for size, paper in bars.items():
-            ours = normalized_latency(trace, block_size=size, pool_tokens=15_728 // size * size)
-            yield Point("18b", f"{lengths}, blocks of {size}", "s/token", paper, ours)
+            yield Point("18b", f"{lengths}, blocks of {size}", "s/token", paper, latency(trace, size))
 
 
 def figure_19() -> Iterator[Point]:
@@ -40,3 +51,12 @@ def figure_19() -> Iterator[Point]:
     for size, paper in FIGURE_19_SWAP.items():
         num_bytes = 2 * -(-CONTEXT // size) * size * token
         yield Point("19", f"swap, blocks of {size}", "ms", paper, 1e3 * num_bytes / link)
+
+
+def figure_19b() -> Iterator[Point]:
+    """Latency by block size, with either way to give up a request; ShareGPT lengths."""
+    trace = load("sharegpt")
+    for size, bars in FIGURE_19B.items():
+        for preempt, paper in zip(("recompute", "swap"), bars, strict=True):
+            ours = latency(trace, size, preempt=preempt)
+            yield Point("19b", f"{preempt}, blocks of {size}", "s/token", paper, ours)

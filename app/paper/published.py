@@ -3,7 +3,20 @@
 Bars without a printed label were read from the vector paths of the figures by third parties.
 """
 
-SYSTEMS = {"max": "Orca (Max)", "pow2": "Orca (Pow2)", "oracle": "Orca (Oracle)", "paged": "vLLM"}
+SYSTEMS = {
+    "ft": "FasterTransformer",
+    "max": "Orca (Max)",
+    "pow2": "Orca (Pow2)",
+    "oracle": "Orca (Oracle)",
+    "paged": "vLLM",
+}
+
+# What a server has, in GB, and how many slots it is said to have room for: table 1.
+TABLE_1 = {
+    "OPT-13B": {"parameters": 26, "cache": 12, "slots": 15_700},
+    "OPT-66B": {"parameters": 132, "cache": 21, "slots": 9_700},
+    "OPT-175B": {"parameters": 346, "cache": 264, "slots": 60_100},
+}
 
 FIGURE_1 = {
     "parameters on an A100-40GB": 65.0,  # %
@@ -23,16 +36,19 @@ FIGURE_2 = {
 GROUPS = ("token states", "reservation", "internal", "external and others")
 # Requests per second at which the normalized latency passes 0.5 s a token; OPT-13B.
 FIGURE_12 = {
-    "sharegpt": {"max": 0.52, "pow2": 0.77, "oracle": 1.10, "paged": 1.93},
-    "alpaca": {"max": 3.85, "pow2": 16.1, "oracle": 21.1, "paged": 28.1},
+    "sharegpt": {"ft": 0.23, "max": 0.52, "pow2": 0.77, "oracle": 1.10, "paged": 1.93},
+    "alpaca": {"ft": 2.53, "max": 3.85, "pow2": 16.1, "oracle": 21.1, "paged": 28.1},
 }
 # The same for larger models.
 FIGURE_12_LARGER = {
-    ("OPT-66B", "sharegpt"): {"max": 0.20, "pow2": 0.27, "oracle": 0.40, "paged": 0.94},
-    ("OPT-66B", "alpaca"): {"max": 1.25, "pow2": 6.29, "oracle": 10.5, "paged": 18.7},
-    ("OPT-175B", "sharegpt"): {"max": 0.92, "pow2": 1.28, "oracle": 1.62, "paged": 2.38},
-    ("OPT-175B", "alpaca"): {"max": 5.11, "pow2": 17.1, "oracle": 19.2, "paged": 20.2},
+    ("OPT-66B", "sharegpt"): {"ft": 0.10, "max": 0.20, "pow2": 0.27, "oracle": 0.40, "paged": 0.94},
+    ("OPT-66B", "alpaca"): {"ft": 1.26, "max": 1.25, "pow2": 6.29, "oracle": 10.5, "paged": 18.7},
+    ("OPT-175B", "sharegpt"): {"ft": 0.115, "max": 0.92, "pow2": 1.28, "oracle": 1.62, "paged": 2.38},
+    ("OPT-175B", "alpaca"): {"ft": 0.87, "max": 5.11, "pow2": 17.1, "oracle": 19.2, "paged": 20.2},
 }
+# What section 6.2 says of them for ShareGPT: vLLM's rate over Orca's, and over FasterTransformer's at most.
+SECTION_6_2 = {"oracle": (1.7, 2.7), "max": (2.7, 8.0)}
+SECTION_6_2_FT = 22
 # Mean number of batched requests, at 2 and 30 requests/s.
 FIGURE_13 = {
     "sharegpt": {"max": 7.00, "pow2": 9.81, "oracle": 13.62, "paged": 30.42},
@@ -56,3 +72,12 @@ FIGURE_18B = {
 # Milliseconds to bring a request back, by block size: swap out and in; recomputation is flat.
 FIGURE_19_SWAP = {1: 137.4, 2: 89.3, 4: 61.0, 8: 47.1, 16: 40.1, 32: 36.6, 64: 34.9, 128: 33.9, 256: 33.4}
 FIGURE_19_RECOMPUTE = (36.3, 39.1)
+# Normalized latency, s a token, by block size: recomputation, swap.
+FIGURE_19B = {
+    1: (2.01, 2.56),
+    16: (0.073, 0.072),
+    32: (0.063, 0.059),
+    64: (0.067, 0.064),
+    128: (0.169, 0.120),
+    256: (1.12, 0.66),
+}

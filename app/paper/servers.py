@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
+from app.paper.published import TABLE_1
 from sim import Config, Run, Trace, simulate
 from sim.ledger import CLASSES
 from sim.models import get_model
@@ -22,16 +23,15 @@ PRECISION = 0.02
 GIB = 2**30
 
 
-def larger(model: str, hardware: str, devices: int, cache_gb: int) -> dict[str, Any]:
+def larger(name: str, hardware: str, devices: int) -> dict[str, Any]:
     """The dials of a server in table 1, whose pool is what it prints as memory for the KV cache."""
-    slots = cache_gb * GIB // get_model(model).kv_bytes_per_token("fp16") // 16 * 16
+    model = name.lower()
+    token = get_model(model).kv_bytes_per_token("fp16")
+    slots = TABLE_1[name]["cache"] * GIB // token // 16 * 16
     return {"model": model, "hardware": hardware, "tensor_parallel": devices, "pool_tokens": slots}
 
 
-LARGER = {
-    "OPT-66B": larger("opt-66b", "a100-40gb", 4, 21),
-    "OPT-175B": larger("opt-175b", "a100-80gb", 8, 264),
-}
+LARGER = {"OPT-66B": larger("OPT-66B", "a100-40gb", 4), "OPT-175B": larger("OPT-175B", "a100-80gb", 8)}
 
 
 def waiting_at_start(lengths: str, num_requests: int) -> Trace:
@@ -81,13 +81,19 @@ def normalized_latency(trace: Trace, **dials: Any) -> float:
 
 
 def highest_rate(trace_at: Callable[[float], Trace], low: float, **dials: Any) -> float:
-    """The rate at which the normalized latency passes `TARGET_S`, by doubling and bisection."""
-    high = low
-    while normalized_latency(trace_at(high), **dials) <= TARGET_S:
+    """The rate at which the normalized latency passes `TARGET_S`, by doubling and bisection from `low` on."""
+
+    def keeps_up(rate: float) -> bool:
+        return normalized_latency(trace_at(rate), **dials) <= TARGET_S
+
+    while not keeps_up(low):
+        low /= 2
+    high = 2 * low
+    while keeps_up(high):
         low, high = high, 2 * high
     while high / low > 1 + PRECISION:
         middle = (low * high) ** 0.5
-        if normalized_latency(trace_at(middle), **dials) <= TARGET_S:
+        if keeps_up(middle):
             low = middle
         else:
             high = middle
