@@ -44,11 +44,25 @@ def timed(notebook: NotebookNode, **options: Any) -> tuple[NotebookNode, float]:
     executed = client.execute()
     for cell in executed.cells:
         cell.metadata.pop("execution", None)  # times of day: they would change with every build
+        if cell.cell_type == "code":
+            cell.outputs = joined(cell.outputs)
         for output in cell.get("outputs", []):
             output.get("data", {}).pop(WIDGET, None)  # of no use without its state; its picture stays
             if output["output_type"] == "error":  # a traceback is full of paths of the machine that built it
                 output["traceback"] = [f"{output['ename']}: {output['evalue']}".rstrip(": ")]
     return executed, seconds
+
+
+def joined(outputs: list[NotebookNode]) -> list[NotebookNode]:
+    """Prints in a row as one output; where they are cut depends on how busy the machine is."""
+    whole = list[NotebookNode]()
+    for output in outputs:
+        before = whole[-1] if whole else NotebookNode(output_type="")
+        if output.output_type == before.output_type == "stream" and output.name == before.name:
+            before.text += output.text
+        else:
+            whole.append(output)
+    return whole
 
 
 def build(source: Path) -> None:
