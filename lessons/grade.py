@@ -35,10 +35,10 @@ class HandedIn(pytest.File):
             checks = checks_of(lesson_of(read(self.path)))
         except NotPassed as error:  # a test that fails: an error here would keep the others from being graded
             self._errors = {"": str(error)}
-            yield Check.from_parent(self, name="is a notebook of the course", id="")
+            yield Check.from_parent(self, name="is a notebook of the course", cell="")
             return
         for cell in checks:
-            yield Check.from_parent(self, name=cell.source.splitlines()[0], id=grade_id(cell))
+            yield Check.from_parent(self, name=cell.source.splitlines()[0], cell=grade_id(cell))
 
     def errors(self) -> dict[str, str]:
         """What each check that did not pass said."""
@@ -56,9 +56,9 @@ class HandedIn(pytest.File):
 class Check(pytest.Item):
     """A check of the lesson; it passes if its cell raises nothing."""
 
-    def __init__(self, *, id: str, **rest: Any) -> None:
+    def __init__(self, *, cell: str, **rest: Any) -> None:
         super().__init__(**rest)
-        self.id = id
+        self.cell = cell  # nbgrader's id of it
 
     @property
     def notebook(self) -> HandedIn:
@@ -67,7 +67,7 @@ class Check(pytest.Item):
         return self.parent
 
     def runtest(self) -> None:
-        if said := self.notebook.errors().get(self.id):
+        if said := self.notebook.errors().get(self.cell):
             raise NotPassed(said)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
