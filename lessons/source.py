@@ -1,11 +1,17 @@
 """A lesson's source file, and the two notebooks that come of it.
 
-A source is a `.py` file in jupytext's percent format. Two tags mean something here:
+A source is a `.py` file in jupytext's percent format. Three tags mean something here:
 
     # %% tags=["stub"]      a cell to fill in; what stands between the solution marks is for teachers only
     # %% tags=["check"]     a cell that calls a check on it
+    # %% tags=["varies"]    a cell whose output tells times, or last bits: another machine gets another one
 
 The marks and the cells' metadata are nbgrader's, so that a course which uses it can take the notebooks in.
+
+Prose that asks for what only an installed PageLab has stands between marks of its own, each on its line,
+with what the page in the browser says instead:
+
+    <!-- installed -->  ...  <!-- page -->  ...  <!-- end -->
 """
 
 import re
@@ -21,6 +27,10 @@ VERSIONS = ("student", "teacher")
 SOLUTION = re.compile(
     r"^(?P<indent>[ \t]*)### BEGIN SOLUTION\n.*?^[ \t]*### END SOLUTION\n?", re.MULTILINE | re.DOTALL
 )
+READERS = re.compile(
+    r"^<!-- installed -->\n(?P<installed>.*?)^<!-- page -->\n(?P<page>.*?)^<!-- end -->(?:\n|\Z)",
+    re.MULTILINE | re.DOTALL,
+)
 STUB = "# your code here\n{indent}raise NotImplementedError\n"
 
 
@@ -34,17 +44,19 @@ def notebook_path(source: Path, version: str) -> Path:
     return FOLDER / version / f"{source.stem}.ipynb"
 
 
-def make_notebook(source: Path, version: str) -> NotebookNode:
-    """The lesson's `student` or `teacher` version, not executed."""
+def make_notebook(source: Path, version: str, reader: str = "installed") -> NotebookNode:
+    """The lesson's `student` or `teacher` version, not executed; `reader` is `installed` or on the `page`."""
     notebook = jupytext.read(source, fmt="py:percent")
     for number, cell in enumerate(notebook.cells):
         cell["id"] = f"{source.stem[:2]}-{number:03d}"
         tags: list[str] = cell.metadata.get("tags", [])
-        if cell.cell_type == "code" and version == "student":
+        if cell.cell_type == "markdown":
+            cell["source"] = READERS.sub(lambda found: found[reader], cell["source"]).rstrip("\n")
+        elif version == "student":
             cell["source"] = strip_solutions(cell["source"])
         if "check" in tags and version == "student":
             cell.metadata["tags"] = [*tags, "raises-exception"]
-        if tags:
+        if "stub" in tags or "check" in tags:
             cell.metadata["nbgrader"] = grading(cell["id"], tags)
     notebook.metadata = NotebookNode(
         kernelspec={"name": "python3", "display_name": "Python 3", "language": "python"},

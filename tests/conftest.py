@@ -33,3 +33,16 @@ def shared_data() -> Path:
     if not DATA.is_dir():
         pytest.skip(f"public traces are not here: {DATA} is missing")
     return DATA
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """The processor's seconds of what recorded them as `cpu_s`: the lessons."""
+    seconds = {
+        report.nodeid.partition("[")[2].rstrip("]"): value
+        for report in terminalreporter.getreports("passed") + terminalreporter.getreports("failed")
+        for name, value in getattr(report, "user_properties", ())
+        if name == "cpu_s"
+    }
+    if seconds:
+        told = ", ".join(f"{name} {value}" for name, value in sorted(seconds.items()))
+        terminalreporter.write_line(f"processor's seconds of each lesson: {told}")

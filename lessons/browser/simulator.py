@@ -1,7 +1,7 @@
 # %% [markdown]
 # # The simulator
 #
-# Change what you like and run the cell again. `Config` has every dial of `pagelab simulate`; a wrong value is
+# Change what you like and run the cell again. `Config` has every dial of the command line; a wrong value is
 # refused with the reason.
 
 # %%

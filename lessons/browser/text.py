@@ -56,7 +56,7 @@ def read_lesson(source: Path, version: str = "student") -> Lesson:
     """The cells of a source; one whose name has no number in front is a part that is no lesson."""
     number = int(source.stem[:2]) if source.stem[:2].isdigit() else None
     id = f"lesson-{number}" if number else source.stem
-    made = make_notebook(source, version).cells
+    made = make_notebook(source, version, "page").cells
     title = TITLE.match(made[0].source)
     assert title, f"{source.name} has no title"
     cells, num_code = list[str | Code](), 0

@@ -5,6 +5,28 @@ from random import Random
 
 from lessons.checks.core import check
 from lessons.pictures import strip
+from lessons.pictures_cache import bars
+from sim import Request
+from sim.alloc.reservations import RESERVATIONS
+
+
+def reserved(rule: str, prompt: int, output: int, max_len: int) -> int:
+    """The length of a request's range, by the allocator's own rule."""
+    request = Request(id="a", arrival_s=0.0, prompt=prompt, output=output, max_tokens=output)
+    return RESERVATIONS[rule](request, max_len)
+
+
+def ranges(seed: int = 0, count: int = 60) -> Iterator[tuple[str, int, int, int]]:
+    """Rule, prompt, output and longest text, by turns; now and then the power of two does not fit."""
+    random = Random(seed)
+    for place in range(count):
+        prompt, output = random.randint(1, 20), random.randint(1, 20)
+        yield tuple(RESERVATIONS)[place % 3], prompt, output, prompt + output + random.randint(0, 24)
+
+
+def length_of_range(answer: Callable[[str, int, int, int], int]) -> None:
+    """Checks `answer(rule, prompt, output, max_len) -> slots`."""
+    check(answer, reserved, ranges(), picture=lambda *case: bars(*case[-2:], "slots reserved"))
 
 
 def split(prompt: int, emitted: int, output: int, held: int) -> tuple[int, int, int]:

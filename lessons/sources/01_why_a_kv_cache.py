@@ -15,6 +15,7 @@ import numpy as np
 
 from lessons import pictures_cache
 from lessons.checks import cache as checks
+from sim.hardware import HARDWARE
 from sim.models import MODELS, parse_bytes
 
 bytes_of_the = MODELS["opt-13b"].kv_bytes_per_token("fp16")
@@ -166,6 +167,8 @@ assert llama.kv_bytes_per_token("fp8") == sizes["llama-3-8b"] // 2 + scales  # s
 slots = parse_bytes("12GiB") // MODELS["opt-13b"].kv_bytes_per_token("fp16")
 assert f"{MODELS['opt-13b'].weights_bytes('fp16') / 1e9:.0f}" == "26"
 assert (f"{slots:,}", slots // 2048) == ("15,728", 7)
+a100 = HARDWARE["a100-40gb"]
+assert a100.memory_bytes == parse_bytes("40GiB") and a100.bandwidth_bytes_per_s == 1555e9  # stretch 3
 print(f"12 GiB hold {slots:,} tokens of OPT-13B, {slots // 2048} requests of 2,048 tokens")
 
 # %% [markdown]
@@ -232,15 +235,36 @@ checks.decode_step(decode)
 #
 # 1. Your `decode` copies the whole cache to append one row. How many rows does it copy in 24 steps? Lesson 2 shows
 #    how servers avoid it: they reserve the room beforehand. What must they know for that?
+# <!-- installed -->
 # 2. In a terminal, `pagelab calc --model llama-3-8b --memory 24GiB --json` gives the slots that fit beside
 #    the weights. Try `--kv-dtype fp8`, with 1 byte a number. Why does a token take a little more than half
 #    then? One number of 4 bytes says how the keys of one KV head are scaled, and another the values. Does it
 #    add up?
+# <!-- page -->
+# 2. `(parse_bytes("24GiB") - llama.weights_bytes()) // llama.kv_bytes_per_token("fp16")` in any cell gives the slots
+#    that fit beside the weights. Try `"fp8"`, with 1 byte a number. Why does a token take a little more than half
+#    then? One number of 4 bytes says how the keys of one KV head are scaled, and another the values. Does it
+#    add up?
+# <!-- end -->
 # 3. A decode step reads every row of the cache once. At 2,048 tokens of OPT-13B, how many bytes is that? Which is
-#    the longer: reading them at 1.5 TB/s, or reading the weights?
+#    the longer: reading them at an A100's 1,555 GB/s, or reading the weights?
+#
+# <!-- installed -->
+# **In the ledger**: two documents that explain paging, a guide and a forum topic, stand at the beginning of this project.
+# `pagelab claims` lists what they state, each with a verdict that is computed. The guide says that a token of LLaMA-2-7B
+# takes 256 KB, and one sequence of it 14 GB. What did its author forget in the first, and what did he mean by the second?
+# Look at your sizes, then at `pagelab claims kv-256kb kv-14gb`.
 #
 # **In the app**: `pagelab app`, then open <http://localhost:8501/?trace=four-requests&a=oracle&b=paged&step=1>. Every
 # cell is room for tokens. Step on: each running request fills one slot a step.
+# <!-- page -->
+# 4. A guide to paging says that a token of LLaMA-2-7B takes 256 KB, and one sequence of it 14 GB. What did its author
+#    forget in the first, and what did he mean by the second?
+#
+# **In [the simulator](#simulator)**: put
+# `pictures.memory_map(simulate(Trace.read("four-requests"), Config(pool_tokens=4096, max_len=2048)), 1)` into a cell.
+# Every cell of the picture is a slot. Take other steps: each running request fills one slot a step.
+# <!-- end -->
 #
 # ## What you proved, and what you did not
 #

@@ -110,7 +110,31 @@ assert all(run.report()["requests"]["finished"] == 60 for run in runs)
 # %% [markdown]
 # ## Build
 #
-# Write the ledger of one request. Its prompt has `prompt` tokens, its whole answer `output`. So far it has
+# **First**, the three rules of the table above. `pow2` takes the prompt, and the smallest power of two that is not
+# less than the output; but no range is longer than `max_len`. The oracle takes what will be stored: mind the last
+# token.
+
+
+# %% tags=["stub"]
+def range_length(rule: str, prompt: int, output: int, max_len: int) -> int:
+    """Slots that a server of the rule "max", "pow2" or "oracle" reserves for one request."""
+    ### BEGIN SOLUTION
+    if rule == "max":
+        return max_len
+    if rule == "oracle":
+        return prompt + output - 1
+    power = 1
+    while power < output:
+        power *= 2
+    return min(prompt + power, max_len)
+    ### END SOLUTION
+
+
+# %% tags=["check"]
+contiguous.length_of_range(range_length)
+
+# %% [markdown]
+# **Second**, the ledger of one request. Its prompt has `prompt` tokens, its whole answer `output`. So far it has
 # `emitted` of these (at least one). It holds a range of `held` slots. Return how many of them are live,
 # reserved and internal.
 
@@ -137,7 +161,20 @@ contiguous.waste_of_one(ledger_of_one)
 # 2. `Config(allocator="oracle", placement="first-fit", pool_tokens=4096, max_len=512)` leaves out the
 #    rounding. How much does the oracle waste then, and on what?
 #
+# <!-- installed -->
+# **In the ledger**: the four requests at the top are a guide's example: `pagelab claims waste-88`. The guide goes on:
+# when the first of them has left, a fifth request that asks for 2,048 slots must wait. Must it? Think of what is free
+# then, and in how many pieces. Then ask `pagelab claims request-5-waits`.
+#
 # **In the app**: `pagelab app`, then open <http://localhost:8501/?trace=demo&a=pow2&b=oracle&step=60>.
+# <!-- page -->
+# 3. The four requests at the top are a guide's example. The guide goes on: when the first of them has left, a fifth
+#    request that asks for 2,048 slots must wait. Must it? Think of what is free then, and in how many pieces.
+#
+# **In [the simulator](#simulator)**: put
+# `pictures.memory_map(simulate(trace, Config(allocator="pow2", pool_tokens=4096, max_len=512)), 60, width=128)` into a
+# cell, and then `"oracle"` for `"pow2"`.
+# <!-- end -->
 #
 # ## What you proved, and what you did not
 #

@@ -207,19 +207,34 @@ checks.compact(compact)
 # %% [markdown]
 # ## Stretch
 #
+# <!-- installed -->
 # 1. `pagelab simulate demo --allocator oracle --placement first-fit --compaction on-shortage --pool-tokens 4096
 #    --max-len 512` moves tokens on lengths as they come. Is the time that it saves worth the copies? Try `best-fit`.
+# <!-- page -->
+# 1. `packed = simulate(demo, Config(placement="first-fit", compaction="on-shortage", **dials)).report()` moves tokens on
+#    lengths as they come: see `packed["time_s"]` and `packed["moved_tokens"]`. Is the time that it saves worth the copies?
+#    Try `best-fit`.
+# <!-- end -->
 # 2. Find two holes and three requests for which best-fit has room for all and first-fit has not.
 # 3. Suppose that every range had the same length. Could a hole be too small? What would you have to change so that a
 #    request could live in ranges of the same length? Write it down before lesson 4.
 #
+# <!-- installed -->
 # **In the app**: `pagelab app`, then open
 # <http://localhost:8501/?trace=fragmentation&a=oracle&b=paged&placement=first-fit&timing=unit&step=18>. Side A waits, side
 # B does not.
+# <!-- page -->
+# **In [the simulator](#simulator)**: put
+# `pictures.memory_map(simulate(Trace.read("fragmentation"), Config(pool_tokens=4096, max_len=512, timing="unit")), 18)`
+# into a cell. The default is paging: who waits in the same step now?
+# <!-- end -->
 #
 # ## What you proved, and what you did not
 #
 # You proved that ranges of different lengths leave holes, that no placement avoids this, and that the cures cost
 # rounding or copying. You did not prove that real servers lose this much: this trace was made to show it. On
-# the demo the holes cost less than the rounding. The paper shows both together for three servers in its Figure 2;
+# the demo the holes cost less than the rounding. The paper shows both together for three servers in its Figure 2.
+# <!-- installed -->
 # `pagelab paper 2` sets the simulator's numbers beside them.
+# <!-- page -->
+# <!-- end -->

@@ -215,24 +215,55 @@ checks.release(release)
 checks.whole_server(grow, release)
 
 # %% [markdown]
-# Now you can read the real thing. In this project `grow` is in `sim/alloc/paged.py` and the free list in
-# `sim/alloc/blocks.py`. In vLLM look for `KVCacheManager.allocate_slots` and `BlockPool.get_new_blocks`.
-# There the free list is a queue: blocks leave it in front and come back at its end. Any free block is as good
-# as any other, so requests run in the same steps with either.
+# Now you can read the real thing: this project's in `sim/alloc/paged.py` and `sim/alloc/blocks.py`, vLLM's in
+# `vllm/v1/core/kv_cache_manager.py` and `block_pool.py` beside it.
+#
+# | yours | here | in vLLM (0.32) |
+# |---|---|---|
+# | `free` | `BlockPool`, `FreshBlocks` | `BlockPool.free_block_queue` |
+# | `free.pop()` | `BlockPool.take` | `BlockPool.get_new_blocks` |
+# | `free.append(block)` | `BlockPool.drop` | `BlockPool.free_blocks` |
+# | `table` | `PagedAllocator.tables` | `SingleTypeKVCacheManager.req_to_blocks` |
+# | a block's number | an `int` | `KVCacheBlock.block_id` |
+# | `grow(...)` | `PagedAllocator.grow` | `KVCacheManager.allocate_slots` |
+# | `False` | `Short(needed, free)` | `None` |
+# | `release(...)` | `PagedAllocator.release` | `KVCacheManager.free` |
+# | lesson 7: owners of a block | `BlockPool.num_refs` | `KVCacheBlock.ref_cnt` |
+# | lesson 8: who must go | `Scheduler._preempt` | `Scheduler._preempt_request` |
+# | lesson 9: a prompt's known start | `PrefixIndex.find` | `KVCacheManager.get_computed_blocks` |
+# | lesson 9: a block taken over | `BlockPool.share` | `BlockPool.touch` |
+#
+# vLLM's free list is a queue: blocks leave it in front and come back at its end. Any free block is as good as any
+# other, so requests run in the same steps with either.
 
 # %% [markdown]
 # ## Stretch
 #
 # 1. In the server above nobody ever runs out of blocks. What should happen when `grow` returns False for a request that
 #    is in the middle of its answer? Write down two ways; lesson 8 has both.
+# <!-- installed -->
 # 2. `pagelab simulate demo --pool-tokens 4096 --max-len 512 --block-size 1` wastes nothing. Why does nobody use
 #    blocks of one token? Try `--block-size 128`. With which block size does paging waste as much as
 #    `max` does, to the digit, and why?
+# <!-- page -->
+# 2. `simulate(trace, Config(block_size=1, **dials)).report()["waste_percent"]` is 0. Why does nobody use
+#    blocks of one token? Try `block_size=128`. With which block size does paging waste as much as
+#    `max` does, to the digit, and why?
+# <!-- end -->
 # 3. Two requests begin with the same 200 tokens. Could their tables name the same blocks? What must never be done to
 #    such a block? (Lesson 7.)
 #
+# <!-- installed -->
+# **In the ledger**: a guide to paging takes a new page when `length % page_size == 1`. For which page size does a
+# sequence never get one? `pagelab claims modulo-rule` tries them.
+#
 # **In the app**: `pagelab app`, then open <http://localhost:8501/?trace=demo&a=oracle&b=paged&step=60>. Point at a block
 # to see its row in the block table.
+# <!-- page -->
+# 4. A guide to paging takes a new page when `length % page_size == 1`. For which page size does a sequence never get one?
+#
+# **In [the simulator](#simulator)**: put `pictures.memory_map(runs[1], 60)` into a cell, and then `runs[0]`.
+# <!-- end -->
 #
 # ## What you proved, and what you did not
 #

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from lessons import pictures_attention as pictures
+from lessons import recorded
 from lessons.checks import attention
 
 has_gpu = torch.cuda.is_available()
@@ -61,7 +62,7 @@ assert f"{np.exp(2 - 3):.3f}" == "0.368"
 # the whole at once, as a textbook does; then one block after the other. Three things are carried along: the largest
 # score, the sum of the weights, and the sum of the weighted values.
 
-# %%
+# %% tags=["varies"]
 random = np.random.default_rng(5)
 block_size, table, length, dim = 4, [5, 0, 3], 10, 8
 keys, values = random.standard_normal((2, 6, block_size, dim))  # 6 blocks; three of them are not ours
@@ -111,7 +112,7 @@ else:
 # Three sequences of 13, 16 and 5 tokens, with blocks strewn over the pool. What no query may see holds NaN, and table
 # entries behind the last block are far outside the pool. One number read from a wrong place, and the answer is NaN too.
 
-# %%
+# %% tags=["varies"]
 torch.manual_seed(0)
 device = "cuda" if has_gpu else "cpu"
 num_blocks, size, kv_heads, heads, width = 12, 4, 2, 4, 32
@@ -137,6 +138,13 @@ pictures.error_bars(errors, 2e-6)
 # %% [markdown]
 # Order of summation differs, so the last bits do. Nothing else does.
 #
+# What does the table cost on a GPU? `python -m bench.gpu` times the kernel over blocks, and over the same tokens in one
+# range.
+
+# %%
+print(recorded.block_sizes() or "no GPU's result is recorded in bench/results yet")
+
+# %% [markdown]
 # ## Build
 #
 # First the step that everything rests on. `running` is `(top, total, sums)`; before the first score it is
@@ -206,25 +214,34 @@ attention.of_chunks(join)
 # %% [markdown]
 # ## Stretch
 #
-# 1. The project's seed document has a kernel that adds up `score * value` and never takes an exponent. Write it in
-#    one line here and compare it with `attention.dense`. For which inputs is it right?
+# 1. A guide to paging sketches a kernel in which each thread runs over the tokens, does `score += dot(query, key)`, and
+#    at the end writes `output = score`. Write it in one line here and compare it with `attention.dense`. Name three
+#    things that it lacks. Then read what `pagelab claims pseudo-kernel` computes.
 # 2. Put `key_cache[6] = 0` above the comparison, then `key_cache[7] = 0`. Which of the two changes an answer, and why?
 # 3. Time `paged_attention(*batch, backend="cpu")` with `%timeit`, for caches of block size 1 and of 16 that hold the same
 #    tokens. What does a smaller block cost on your machine?
 #
 # <details><summary>Answer to 1</summary>
 #
-# For none that matter: weights must be positive and sum to 1. A query of zeros shows it: every score is 0, attention is
-# the mean of the values, and that kernel gives zeros.
+# `(keys @ query).sum()`: no scale, no softmax, and no values. It is a sum of scores, one number where attention has a
+# vector. Double all values, and attention doubles; the sum stays. A query of zeros: every score is 0, attention is the
+# mean of the values, and the sum is 0.
 #
 # </details>
 
 # %%
 still = np.zeros(dim)
 assert np.allclose(attention.dense(still, all_keys, all_values), all_values.mean(axis=0))
-assert not ((all_keys @ still) @ all_values).any()
+assert (all_keys @ still).sum() == 0 != all_values.mean()
+assert np.allclose(attention.dense(query, all_keys, 2 * all_values), 2 * expected)  # the sum knows no values
+assert (all_keys @ query).sum().shape == () and expected.shape == (dim,)
 
 # %% [markdown]
+# **In the ledger**: two documents that explain paging stand at the beginning of this project, and `pagelab claims`
+# computes a verdict for each thing that they state. One is that paging leaves the mathematics of attention unchanged:
+# `pagelab claims math-unchanged`. Another is that a kernel reads the pages in place: `pagelab claims in-place`. You have
+# shown both above. The third is the kernel of stretch 1.
+#
 # **In the app**: `pagelab app`, then open <http://localhost:8501/?trace=demo&a=paged&b=virtual&step=60>. Pin a request: its row
 # of the block table is what the kernel walks along.
 #
@@ -232,5 +249,6 @@ assert not ((all_keys @ still) @ all_values).any()
 #
 # You proved that attention can go over a sequence in pieces, in order or in parallel, from any places in memory, and that
 # the answer is the same up to rounding; and that a kernel which does so reads nothing that is not its own. You did not
-# prove that it is fast. The paper counts 20 to 26 % more time in the attention kernel than FasterTransformer's at
-# batch 32 (section 7.1). Lesson 10 looks at what the block size has to do with it.
+# prove that it is fast. The paper's text counts 20 to 26 % more time in the attention kernel than FasterTransformer's
+# (section 7.1; its Figure 18a has 19 to 26 % at batch 32, and up to 44 % at batch 8). Lesson 10 looks at what the
+# block size has to do with it.

@@ -6,7 +6,7 @@
 # server wants as many sequences as it can hold, and what it can hold is a matter of memory. That is the whole reason
 # for this course.
 #
-# *You need*: lesson 2 (a request takes one prefill and `output - 1` decodes), lesson 4 (paging).
+# *You need*: lesson 1 (a request takes one prefill and `output - 1` decodes), lesson 4 (paging).
 # *Time*: 40 minutes. *Runs on*: any laptop; all times here are modelled, not measured.
 
 # %%
@@ -67,6 +67,8 @@ pictures.seats(runs["static"])
 # Request `a` was done after step 2. Its seat stood empty for six steps, and `c` waited beside it.
 
 # %%
+a, b = runs["static"].requests[:2]
+assert (a["finish"], b["finish"]) == (2, 8) and b["finish"] - a["finish"] == 6
 pictures.seats(runs["continuous"])
 
 # %% [markdown]
@@ -207,11 +209,15 @@ batching.roofline(decode_seconds)
 # %%
 assert batching.serve((1, 1, 1, 12), 2, "continuous").num_steps == 13
 assert batching.serve((12, 1, 1, 1), 2, "continuous").num_steps == 12
+assert (device.flops_per_s, device.bandwidth_bytes_per_s) == (312e12, 1555e9)
 assert f"{device.flops_per_byte:.0f}" == "201"
 time_of = {batch: batching.decode_seconds(batch, 0, model, device) for batch in (1, 150, 400)}
 assert time_of[150] < 1.1 * time_of[1] and time_of[400] > 1.5 * time_of[1]
 
 # %% [markdown]
+# **In the ledger**: a guide to paging says that it brings 10 to 40x the throughput. Over whom? `pagelab claims throughput-10-40x`
+# names four of them.
+#
 # **In the app**: `pagelab app`, then open <http://localhost:8501/?trace=demo&a=max&b=paged&batching=static&step=40>, and change
 # the batching under "More dials".
 #

@@ -11,6 +11,7 @@
 # %%
 from dataclasses import replace
 
+from app.paper.published import FIGURE_15, SECTION_6_3
 from lessons import pictures_blocks
 from lessons.checks import sharing as checks
 from sim import Config, Request, Trace, simulate
@@ -137,6 +138,13 @@ assert f"{runs['parallel-sampling']['sharing']['saved_percent']:.1f}" == "60.4"
 assert f"{runs['beams']['sharing']['saved_percent']:.1f}" == "66.4"
 assert runs["beams"]["copies"] == 303
 assert all(32 <= request.prompt <= 256 and 16 <= request.output <= 64 for request in together.requests)
+alpaca, sharegpt = FIGURE_15["alpaca", "n"], SECTION_6_3["sharegpt", "n"]
+print(
+    f"the paper, parallel sampling: Alpaca {min(alpaca.values()):.1f} to {max(alpaca.values()):.1f} %,",
+    end=" ",
+)
+print(f"ShareGPT {sharegpt[0]} to {sharegpt[1]} %")
+assert [f"{f(alpaca.values()):.1f}" for f in (min, max)] == ["6.1", "9.8"] and sharegpt == (16.2, 30.5)
 
 # %% [markdown]
 # On this trace 60.4 % and 66.4 %. The paper has 6.1 to 9.8 % for parallel sampling of short prompts (Alpaca) and 16.2 to 30.5 %
@@ -223,6 +231,10 @@ checks.reorder(reorder)
 #    And with `--block-size 64`: more copies than 54, or larger ones?
 # 2. A sequence could copy a shared block when it is forked, not when it writes. When would that be wasted work?
 # 3. Two *requests* have the same system prompt. Nobody forked one from the other. How could the server notice? (Lesson 9.)
+#
+# **In the ledger**: of two documents that explain paging one says that samples share blocks until they diverge, with one copy
+# (`pagelab claims copy-on-write`), and the other that what 100 requests append lies beside the one shared prompt, without any
+# (`pagelab claims prompt-stays-shared`). Under which condition are both right?
 #
 # **In the app**: `pagelab app`, then open
 # <http://localhost:8501/?trace=parallel-sampling&a=max&b=paged&pool_tokens=16384&max_len=512&step=20>. Shared blocks show

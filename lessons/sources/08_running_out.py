@@ -18,7 +18,7 @@ from sim.models import MODELS
 trace = Trace.read("thrashing")
 pool = {"pool_tokens": 4096, "max_len": 1024}
 longest = max(request.final_tokens for request in trace.requests)
-assert longest == 527 and 4096 // longest == 7
+assert len(trace.requests) == 64 and longest == 527 and 4096 // longest == 7
 
 
 def prefilled(run):
@@ -214,6 +214,9 @@ checks.cheaper(cheaper)
 #    do not fit?
 # 3. How would the table above change if clients had priorities (`--victim lowest-priority`)? What must a fair server
 #    add, so that nobody starves?
+#
+# **In the ledger**: a guide to paging sketches a scheduler that admits a request only if its **maximum** length fits, and
+# calls that "no pre-allocation". `pagelab claims admit-by-max-len` runs it: how many does it let in?
 #
 # **In the app**: `pagelab app`, then open <http://localhost:8501/?trace=thrashing&a=oracle&b=paged&step=80>. Go on to the next
 # `preempt` event and read its sentence.

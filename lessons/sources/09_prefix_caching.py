@@ -8,6 +8,7 @@
 # *Time*: 45 minutes. *Runs on*: any laptop.
 
 # %%
+from itertools import takewhile
 from random import Random
 
 from lessons import pictures_blocks, pictures_prefix
@@ -17,6 +18,7 @@ from sim.hits import replay_hits
 from sim.prompts import PromptBlocks
 
 trace = Trace.read("shared-prefix")
+assert len(trace.requests) == 40 and {request.prefix_tokens for request in trace.requests} == {256}
 runs = {
     kind: simulate(trace, Config(pool_tokens=4096, max_len=512, prefix_cache=kind), record=False)
     for kind in ("off", "hash", "radix")
@@ -132,14 +134,42 @@ print(f"no cache of any size can pass {100 * 300 * 128 / half:.1f} %: the rest o
 # what is in use. Between it and the optimum there is room: most blocks in the cache are tails that nobody will ask
 # for again, and only who knows the future knows which.
 #
-# **Hash or tree?** vLLM keeps a table from names to blocks. SGLang keeps a radix tree, in which a node is a block and
-# its path from the root is its name. Both answer the same question, and found the same 9,984 tokens above. They differ in
-# small things: the tree never keeps a block whose parent is gone, and holds one copy of each.
+# **Hash or tree?** vLLM keeps a table from names to blocks. SGLang keeps a radix tree: a node is a **run of tokens of any
+# length**, its path from the root is all that stands before, and where two prompts part inside a run, the node is split
+# in two. With SGLang's usual page of one token it finds a common start to the token, also where that ends within what
+# would be a block here. The price is a table entry for each token instead of each block.
+#
+# This project's `radix` is a variant: its blocks have the size that you choose, a node is one block and is never split.
+# So it finds whole blocks, as the table does: the same 9,984 tokens above. They differ in small things: the tree never
+# keeps a block whose parent is gone, and holds one copy of each.
+#
+# How much lies within a block? Here are the four prompts once more, by token and by block.
 
 # %%
 assert {kind: run.report()["prefix"]["hit_tokens"] for kind, run in runs.items()} == {
     "off": 0, "hash": 9984, "radix": 9984,
 }  # fmt: skip
+
+
+def common(text, before):
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(text, before, strict=False)))
+
+
+seen, by_token = [], {}
+for name, text in texts.items():
+    longest = max((common(text, before) for before in seen), default=0)
+    by_token[name] = min(longest, len(text) - 1)  # one token is left to compute
+    seen.append(text)
+print("found in runs of any length:", by_token, " in blocks of 4:", hits)
+assert by_token == {"a": 0, "b": 15, "c": 4, "d": 11}
+single = Config(pool_blocks=48, block_size=1, timing="unit", max_len=32, prefix_cache="radix")
+tokenwise = simulate(Trace("four", requests), single)
+assert {request["id"]: request["hit_tokens"] for request in tokenwise.requests} == by_token
+
+# %% [markdown]
+# `b` gets 15 tokens instead of 12, and `d` 11 instead of 8: up to `block_size - 1` more for each prompt. With blocks of one
+# token this project's tree finds the same. Beside a system prompt of 256 tokens that is little, beside a short one it is
+# much.
 
 # %% [markdown]
 # <details><summary>Check: a server names blocks by a 32-bit hash of the tokens and the parent's hash. What can go wrong?</summary>
@@ -230,6 +260,9 @@ checks.touch(touch)
 #    found now, and why? With which block size is the hit rate best? What does that cost?
 # 3. Two requests with the same prompt arrive in the same step. Can the second use what the first computes in that step? Look at
 #    `remember` in `sim/cache/index.py`.
+#
+# **In the ledger**: a guide to paging says that a prompt of 12 tokens is stored once for 100 requests. For which block sizes
+# can that be? `pagelab claims prompt-shared-by-100`.
 #
 # **In the app**: `pagelab app`, then open
 # <http://localhost:8501/?trace=shared-prefix&a=max&b=paged&prefix_cache=hash&step=30>. Cached blocks have a colour of their own.

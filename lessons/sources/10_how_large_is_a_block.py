@@ -11,7 +11,9 @@
 # %%
 from itertools import pairwise
 
+from app.paper.published import FIGURE_18B, FIGURE_19_SWAP
 from lessons import pictures_block_size as pictures
+from lessons import recorded
 from lessons.checks import block_size as checks
 from sim import Config, Request, Trace, simulate
 
@@ -143,15 +145,14 @@ print({size: f"{hit / 19:.0f} of 100" for size, hit in hits.items()})
 # per token, read off the figure), and timed swapping a request out and in again (Figure 19a, milliseconds).
 
 # %%
-served = {
-    "conversations (ShareGPT)": (2.30, 1.95, 1.98, 0.568, 0.085, 0.069, 0.086, 0.159, 1.36),
-    "instructions (Alpaca)": (3.62, 1.90, 2.12, 0.725, 0.594, 0.532, 1.90, 4.80, 18.2),
+paper = {
+    "conversations (ShareGPT)": FIGURE_18B["sharegpt"],
+    "instructions (Alpaca)": FIGURE_18B["alpaca"],
 }
-paper = {name: dict(zip(SIZES, seconds, strict=True)) for name, seconds in served.items()}
 pictures.over_sizes(paper, "seconds per token, paper's Figure 18b", logarithmic=True)
 
 # %%
-swap_ms = dict(zip(SIZES, (137.4, 89.3, 61.0, 47.1, 40.1, 36.6, 34.9, 33.9, 33.4), strict=True))
+swap_ms = FIGURE_19_SWAP
 assert all(min(line, key=lambda size: line[size]) == 32 for line in paper.values())
 assert paper["instructions (Alpaca)"][256] > 30 * paper["instructions (Alpaca)"][16]
 assert f"{swap_ms[1] / swap_ms[16]:.1f}" == "3.4" and f"{swap_ms[16] / swap_ms[256]:.1f}" == "1.2"
@@ -162,6 +163,12 @@ print(f"and at 16 {swap_ms[16] / swap_ms[256]:.1f} times as long as at 256")
 # Both curves have their best at 32 and are nearly as good at 16, which is what vLLM chose. Left of it time is lost to
 # many small pieces; right of it memory is lost, the batch shrinks, and with it the speed (lesson 6).
 #
+# And this project's kernel alone, on a GPU:
+
+# %%
+print(recorded.block_sizes() or "no GPU's result is recorded in bench/results yet")
+
+# %% [markdown]
 # ## Build
 #
 # First the waste of a set of sequences, without counting slot by slot.
@@ -215,12 +222,16 @@ checks.pieces(num_pieces)
 # %% [markdown]
 # ## Stretch
 #
-# 1. One of the project's seed documents says that vLLM's default block size is 512. What would that waste on the two
-#    traces? (`simulate(trace, Config(block_size=512)).report()["waste_percent"]`)
+# 1. A guide to paging says that vLLM's default is 512 tokens. What would that waste on the two
+#    traces? (`simulate(trace, Config(block_size=512)).report()["waste_percent"]`) Then ask `pagelab claims block-512`.
 # 2. Half a block is empty on average: `(block_size - 1) / 2` slots for each sequence. Compare this with the curve. Where
 #    does it fail, and why? (Think of requests that are shorter than a block.)
 # 3. `pagelab simulate demo --pool-tokens 4096 --max-len 512 --allocator mixed` gives a sequence small blocks first and large
 #    ones (`--large-block-size`) once it is long. Which of the costs above does that avoid?
+#
+# **In the ledger**: the sentence at the top of this lesson is there too. `pagelab claims waste-60-80` runs the paper's
+# three ways to reserve on both kinds of lengths: for which is it true? And `pagelab claims table-below-1-percent` is about
+# tables.
 #
 # **In the app**: `pagelab app`, then open <http://localhost:8501/?trace=demo&a=paged&b=paged&block_size=64&step=60>, and move the
 # block size.
@@ -228,6 +239,6 @@ checks.pieces(num_pieces)
 # ## What you proved, and what you did not
 #
 # You proved that waste grows with the block size and shrinks with the length of sequences, that tables are
-# never the problem, and that a block is the grain of all sharing. You did not measure time: the two figures are the
-# paper's, on an A100 of 2023 with the kernel of that day. Newer kernels suffer less from small blocks, and some hardware
+# never the problem, and that a block is the grain of all sharing. You did not measure time: Figures
+# 18b and 19a are of an A100 of 2023 with the kernel of that day. Newer kernels suffer less from small blocks, and some hardware
 # likes large ones. On your machine, `%timeit` of lesson 5's kernels is a start.

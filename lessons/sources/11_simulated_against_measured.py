@@ -93,7 +93,7 @@ pictures.two_pools(expected, seen.written(), f"step {middle}")
 # %% [markdown]
 # Now each residual, with its cause.
 
-# %%
+# %% tags=["varies"]
 facts, memory = measured.meta["engine"], measured.meta["memory"]
 grown = memory["start"]["resident_bytes"] - memory["before"]["resident_bytes"]
 residuals = {

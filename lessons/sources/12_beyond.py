@@ -254,6 +254,10 @@ beyond.several_devices(slots_per_gpu)
 #
 # </details>
 #
+# **In the ledger**: a guide to paging says that five drafts allocate a page, and that pages of rejected drafts are freed:
+# `pagelab claims drafts-take-a-page drafts-free-pages` counts both. It also runs LLaMA-2-70B on two cards of 40 GB:
+# `pagelab claims 70b-on-two`. Would any of the five make that possible?
+#
 # **In the app**: `pagelab app`, then open <http://localhost:8501/?trace=demo&a=paged&b=virtual&kv_dtype=int8&step=60>.
 #
 # ## What you proved, and what you did not

@@ -13,6 +13,7 @@
 # %%
 import numpy as np
 
+from lessons import pictures_museum
 from lessons.checks import museum
 from lessons.checks import museum_caches as caches
 from lessons.checks import museum_numbers as numbers
@@ -51,6 +52,15 @@ museum.fails(museum.allocate, takes_from_the_middle)
 #
 # The card shows what was given, the answer, and the right answer. Read it before you read the code again: it is usually
 # the smallest case that the check could find early.
+#
+# But no small case shows the fault of *Predict*. Here are the addresses of blocks in a pool as large as a real one, in
+# elements from its start. For 7,767 blocks all is well, and each test that uses fewer is green.
+
+# %%
+pictures_museum.wrapped(np.arange(7740, 7796, dtype=np.int32), 480 * 576)
+
+# %% [markdown]
+# A negative address is somebody else's memory. Piece 3 is this one.
 #
 # ## Build
 #

@@ -17,8 +17,9 @@ import pytest
 
 from app.cli import run
 from lessons.browser.pack import archive
-from lessons.browser.site import page, parts, write_site
+from lessons.browser.site import LAST_LESSON, page, parts, write_site
 from lessons.browser.text import Code, as_html
+from lessons.source import lesson_paths
 from sim import Config, Trace, simulate
 
 HERE = Path(__file__).parent
@@ -30,6 +31,7 @@ needs_pyodide = pytest.mark.skipif(
     reason=f"needs node, and in PAGELAB_PYODIDE the folder that `npm pack pyodide@{VERSION}` packs, with the "
     "numpy wheel in it that its pyodide-lock.json names",
 )
+ONLY_HERE = re.MULTILINE | re.DOTALL
 REPORT = """
 import json
 from sim import Config, Trace, simulate
@@ -75,6 +77,7 @@ def answers(request: pytest.FixtureRequest, site: Path) -> dict[str, list[list[O
     ]
     batches = {
         "teacher": jobs_of("teacher"),
+        "asked": asked(),
         "student": jobs_of("student"),
         "others": [{"lesson": "x", "code": code, "label": f"cell {n}"} for n, code in enumerate(others)],
     }
@@ -89,6 +92,21 @@ def answers(request: pytest.FixtureRequest, site: Path) -> dict[str, list[list[O
     assert done.returncode == 0, done.stderr[-3000:]
     left = iter(json.loads(done.stdout))
     return {name: [next(left) for _ in batch] for name, batch in batches.items()}
+
+
+def asked() -> list[dict[str, str]]:
+    """What the page's own prose asks to be put into a cell, after the lesson's cells or the simulator's."""
+    jobs = list[dict[str, str]]()
+    for source in lesson_paths()[:LAST_LESSON]:
+        for prose in re.findall(r"^# <!-- page -->\n(.*?)^# <!-- end -->", source.read_text(), ONLY_HERE):
+            for paragraph in prose.split("#\n"):
+                place = "simulator" if "#simulator" in paragraph else f"lesson-{int(source.stem[:2])}"
+                jobs += [
+                    {"lesson": f"teacher {place}", "code": code, "label": f"cell {code}"}
+                    for code in paragraph.split("`")[1::2]
+                    if "(" in code
+                ]
+    return jobs
 
 
 def errors(outputs: list[Output]) -> list[str]:
@@ -106,6 +124,28 @@ def test_the_students_version_stops_at_its_checks_alone(answers: dict[str, Any])
     for cell, outputs in zip(cells_of("student"), answers["student"], strict=True):
         expected = ["NotImplementedError: "] if cell.kind == "check" else []
         assert errors(outputs) == expected, f"{cell.lesson}, cell {cell.number}"
+
+
+def test_what_the_prose_asks_for_can_be_done_on_the_page(answers: dict[str, Any]):
+    assert len(answers["asked"]) >= 7
+    for job, outputs in zip(asked(), answers["asked"], strict=True):
+        assert errors(outputs) == [], job["code"]
+
+
+def test_the_page_asks_for_nothing_that_needs_an_install():
+    text = " ".join(page().split())
+    assert "localhost:8501" not in text
+    assert re.findall(r"<code>pagelab [^<]+</code>", text) == []
+    assert text.count('<a href="#simulator">the simulator</a>') == LAST_LESSON
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="needs node")
+def test_another_pyodide_than_the_pages_is_refused_by_its_number(site: Path, tmp_path: Path):
+    (tmp_path / "package.json").write_text('{"version": "0.1.0"}')
+    command = ["node", str(HERE / "pyodide.mjs"), str(site), str(tmp_path)]
+    done = subprocess.run(command, input="[]", capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 1 and done.stdout == ""
+    assert f"holds Pyodide 0.1.0; the page takes {VERSION}: npm pack pyodide@{VERSION}" in done.stderr
 
 
 def test_a_picture_has_its_words_where_it_cannot_be_drawn(answers: dict[str, Any]):
@@ -160,7 +200,7 @@ def test_the_page_names_every_file_that_it_needs_and_they_are_there(site: Path):
 
 def test_solutions_stay_at_home(site: Path):
     text = (site / "index.html").read_text()
-    assert text.count("# your code here") == sum(cell.kind == "stub" for cell in cells_of("student")) == 10
+    assert text.count("# your code here") == sum(cell.kind == "stub" for cell in cells_of("student")) == 11
     assert "SOLUTION" not in text
     assert not any(
         "teacher" in name or "sources" in name for name in ZipFile(site / "pagelab.zip").namelist()
