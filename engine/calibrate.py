@@ -14,6 +14,7 @@ from sim.closed_timing import Totals
 from sim.config import Config
 from sim.errors import InputError
 from sim.fit import Step
+from sim.serve import IsOver
 from sim.timing import UnitTiming
 
 OnExperiment = Callable[[int], None]  # how many are done, over all rounds
@@ -36,6 +37,7 @@ class Calibration:
     """What the clock said of each step of each experiment, and what the engine says of itself."""
 
     config: Config
+    repeats: int  # rounds that were finished
     steps: list[Step]
     facts: dict[str, object]
 
@@ -48,11 +50,14 @@ def calibrate(
     backend: str = "auto",
     device: str = "auto",
     on_experiment: OnExperiment | None = None,
+    is_over: IsOver | None = None,
 ) -> Calibration:
     """Runs every experiment `repeats` times; a step's seconds are the median of its repeats.
 
     The rounds go over all experiments in turn, so that a slow minute of the machine spoils one repeat of many
-    and not all repeats of one. InputError where the pool is too small to try anything.
+    and not all repeats of one. `is_over` is asked before each experiment whether to end with the rounds that
+    are finished. InputError where the pool is too small to try anything, KeyboardInterrupt where not even the
+    first round was finished.
     """
     where = pick_device(device)
     refuse_backend(backend, where)
@@ -72,26 +77,31 @@ def calibrate(
         if experiment.config != config
     }
     rounds: list[list[list[Step]]] = []
+    timed: list[list[Step]] = []  # of the present round
     with threads_for(model):
         execute(WARM_UP, config, model, pool, backend=backend)
-        for round_number in range(repeats):
-            timed: list[list[Step]] = []
-            for number, experiment in enumerate(experiments, start=1):
-                watched = WatchedTiming()
-                run = execute(
-                    experiment.trace,
-                    experiment.config,
-                    model,
-                    small.get(experiment.config, pool),
-                    backend=backend,
-                    timing=watched,
-                )
-                timed.append(_steps(experiment, watched, run.measured_seconds))
-                if on_experiment:
-                    on_experiment(round_number * len(experiments) + number)
-            rounds.append(timed)
+        for number, experiment in enumerate(experiments * repeats, start=1):
+            if is_over and is_over():
+                break
+            watched = WatchedTiming()
+            run = execute(
+                experiment.trace,
+                experiment.config,
+                model,
+                small.get(experiment.config, pool),
+                backend=backend,
+                timing=watched,
+            )
+            timed.append(_steps(experiment, watched, run.measured_seconds))
+            if on_experiment:
+                on_experiment(number)
+            if len(timed) == len(experiments):
+                rounds.append(timed)
+                timed = []
+    if not rounds:
+        raise KeyboardInterrupt
     steps = [_median(same) for timed in zip(*rounds, strict=True) for same in zip(*timed, strict=True)]
-    return Calibration(config, steps, engine_facts(config, model, pool, backend=backend))
+    return Calibration(config, len(rounds), steps, engine_facts(config, model, pool, backend=backend))
 
 
 def _steps(experiment: Experiment, watched: WatchedTiming, seconds: Sequence[float]) -> list[Step]:

@@ -8,6 +8,7 @@ import orjson
 
 from app.commands.measure import ENGINE_DEFAULTS, engine_options
 from app.help import SectionedCommand
+from app.interrupt import listening
 from app.options import config_options, make_config
 from app.output import progress
 from engine.calibrate import Calibration, calibrate
@@ -57,12 +58,16 @@ def calibrate_command(
     """Time designed batches (no trace), fit costs of a step to them, and write FILE.
 
     Its error is by cross-validation: every batch is foretold by a fit that never saw it. The machine should
-    have nothing else to do meanwhile.
+    have nothing else to do meanwhile. Ctrl-C ends it after the present batch; whole rounds are kept.
     """
     config = make_config(dials, **ENGINE_DEFAULTS)
     num_runs = repeats * len(design(config, most_tokens))
     # The file is opened first, so that minutes of measuring are not lost on a path that cannot be written.
-    with new_file(Path(out)) as file, progress("calibrate", num_runs, shown=not quiet) as on_progress:
+    with (
+        listening() as interrupt,
+        new_file(Path(out)) as file,
+        progress("calibrate", num_runs, shown=not quiet) as on_progress,
+    ):
         done = calibrate(
             config,
             repeats=repeats,
@@ -70,17 +75,19 @@ def calibrate_command(
             device=device,
             backend=backend,
             on_experiment=on_progress,
+            is_over=interrupt,
         )
-        document = timing_document(done, repeats)
+        document = timing_document(done)
         file.write(orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
     if as_json:
         click.echo(orjson.dumps(document, option=orjson.OPT_INDENT_2))
     elif not quiet:
         show(document)
         click.echo(f"timing: {out}")
+    interrupt.end(f"the file holds the whole rounds ({done.repeats})")
 
 
-def timing_document(done: Calibration, repeats: int) -> dict[str, Any]:
+def timing_document(done: Calibration) -> dict[str, Any]:
     """What the timing FILE holds: costs, their error, what they were measured with, and every step."""
     timing, error = fit(done.steps), cross_validate(done.steps)
     return as_document(
@@ -88,7 +95,7 @@ def timing_document(done: Calibration, repeats: int) -> dict[str, Any]:
         error,
         pagelab=VERSION,
         config={name: getattr(done.config, name) for name in NAMED},
-        repeats=repeats,
+        repeats=done.repeats,
         engine=done.facts,
         steps=[
             {"experiment": step.experiment, **step.totals._asdict(), "seconds": step.seconds}

@@ -1,10 +1,13 @@
 """`pagelab bench calibrate` writes what `--timing` takes; `compare` says how well it foretells."""
 
 import json
+import signal
 
 import pytest
 
 from app.cli import run
+from engine.calibrate import calibrate
+from engine.experiments import design
 
 POOL = ["--pool-tokens", "1024", "--max-len", "128", "--max-seqs", "8", "--device", "cpu"]
 
@@ -26,6 +29,32 @@ def test_a_calibration_says_what_it_measured_and_how_far_it_is_off(timing):
     error = document["cross_validation"]
     assert error["num_steps"] == len(document["steps"]) > 50
     assert error["median_percent"] > 0
+
+
+@pytest.mark.parametrize(("experiments", "is_written"), [(3, False), (1000, True)])
+def test_a_ctrl_c_keeps_whole_rounds(capsys, tmp_path, monkeypatch, experiments, is_written):
+    """It is pressed in the first round, or somewhere in the second."""
+
+    def pressed(config, *, on_experiment, **options):
+        per_round = len(design(config, options["most_tokens"]))
+
+        def tell(number: int) -> None:
+            if number == min(experiments, per_round + 2):
+                signal.raise_signal(signal.SIGINT)
+
+        return calibrate(config, on_experiment=tell, **options)
+
+    monkeypatch.setattr("app.commands.bench.calibrate", pressed)
+    path = tmp_path / "timing.json"
+    few = ["--repeats", "3", "--most-tokens", "64", "--quiet"]
+    assert run(["bench", "calibrate", *POOL, *few, "--out", str(path)]) == 130
+    line = capsys.readouterr().err.splitlines()[-1]
+    if is_written:
+        assert json.loads(path.read_bytes())["repeats"] == 1
+        assert line == "pagelab: interrupted: the file holds the whole rounds (1) up to there"
+    else:
+        assert not list(tmp_path.iterdir())
+        assert line == "pagelab: interrupted"
 
 
 def test_compare_holds_the_simulation_against_a_run_on_the_clock(capsys, timing):

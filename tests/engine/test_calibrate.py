@@ -59,6 +59,21 @@ def test_a_step_is_the_median_of_its_rounds(monkeypatch):
     assert {step.seconds for step in done.steps} == {1.0}
 
 
+def test_one_that_is_stopped_keeps_its_whole_rounds_and_has_nothing_without_one():
+    config = tiny(pool_tokens=1024, max_seqs=8)
+    per_round = len(design(config, 64))
+    for rounds in (1, 2):
+        asked = iter(range(10**6))
+        done = calibrate(
+            config, repeats=3, most_tokens=64, device="cpu",
+            is_over=lambda asked=asked, last=rounds * per_round + 2: next(asked) >= last,
+        )  # fmt: skip
+        assert done.repeats == rounds
+        assert len({step.experiment for step in done.steps}) == per_round
+    with pytest.raises(KeyboardInterrupt):
+        calibrate(config, repeats=3, most_tokens=64, device="cpu", is_over=lambda: True)
+
+
 def test_a_pool_without_room_for_experiments_is_refused():
     with pytest.raises(InputError, match=r"a pool of 64 slots.*use a larger pool"):
         calibrate(tiny(pool_tokens=64), device="cpu")
