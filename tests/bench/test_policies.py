@@ -1,5 +1,7 @@
 """`python -m bench.policies`: what it asks of every policy, on a model of which nothing has to be fetched."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +10,7 @@ from bench import policies
 from bench.peers.work import Work
 from sim.alloc import ALLOCATORS
 
+ROOT = Path(__file__).parents[2]
 WORK = Work(
     prompts=[[*range(start, start + length)] for start, length in enumerate((43, 40, 55, 34, 50, 37))],
     outputs=[30, 34, 26, 20, 12, 8],
@@ -48,3 +51,18 @@ def test_a_policy_that_says_something_else_is_seen(monkeypatch: pytest.MonkeyPat
     made = policies.document(policies.trace_of(WORK), ["paged", "windowed"])["policies"]
     assert made["windowed"]["same_text"] < 6
     assert made["windowed"]["tokens_sha256"] != made["paged"]["tokens_sha256"]
+
+
+def test_what_the_readme_says_of_the_real_model_is_what_was_kept() -> None:
+    kept = json.loads((ROOT / "bench/results/policies.json").read_text(encoding="utf-8"))
+    entries = kept["policies"]
+    assert list(entries) == list(policies.POLICIES)
+    assert kept["common"]["model"] == "smollm2-135m"
+    for entry in entries.values():
+        assert (entry["same_text"], entry["first_difference"]) == (kept["requests"], None)
+    assert len({entry["tokens_sha256"] for entry in entries.values()}) == 1
+    sentence = (
+        f"`python -m bench.policies`: SmolLM2-135M says the same to {kept['requests']} prompts "
+        f"({kept['output_tokens']:,} tokens) under all {len(entries)} policies"
+    )
+    assert sentence in " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
