@@ -57,10 +57,11 @@ def strip(rows: Mapping[str, Sequence[int]], kinds: Sequence[str] = KINDS) -> Pi
     def draw() -> Figure:
         figure = sheet(0.7 + 0.45 * len(bars))
         axes: Any = figure.subplots()
+        lengths = [len(counts) for counts in bars.values()]
         for place, counts in enumerate(bars.values()):
             left = 0
             for kind, count in zip(kinds, counts, strict=False):
-                label = None if place else kind
+                label = kind if place == lengths.index(max(lengths)) else None  # one row names the colours
                 axes.barh(place, count, left=left, color=COLOURS[kind], edgecolor="white", label=label)
                 if count:
                     axes.text(left + count / 2, place, str(count), ha="center", va="center")
@@ -68,7 +69,8 @@ def strip(rows: Mapping[str, Sequence[int]], kinds: Sequence[str] = KINDS) -> Pi
         axes.set_yticks(range(len(bars)), list(bars))
         axes.invert_yaxis()
         axes.set_xlabel("slots")
-        figure.legend(loc="outside upper center", ncols=len(kinds), frameon=False)
+        if any(bars.values()):  # an answer may be empty
+            figure.legend(loc="outside upper center", ncols=len(kinds), frameon=False)
         return figure
 
     named = (

@@ -13,6 +13,12 @@ from tests.app.test_browser_pages import HAS_PLAYER, IS_DONE, OURS
 pytestmark = pytest.mark.browser
 
 SENTENCE = "return document.querySelector('.pl .say')?.textContent"
+STANDING = (  # at one moment: the sentence and what stands below it, once something does
+    "const said = document.querySelector('.pl .say')?.textContent;"
+    "const has = {bar: document.querySelector('[data-testid=stProgress]') !== null,"
+    " player: root?.querySelector('.clock')?.textContent !== undefined};"
+    "return said && (has.bar || has.player) ? [said, has] : null"
+)
 REFUSAL = "return document.querySelector('[data-testid=stAlertContentError]')?.innerText"
 TEXT = f"return {OURS}.innerText"
 
@@ -53,10 +59,9 @@ def test_the_link_that_is_copied_restores_what_was_shown(browser: Browser, serve
 def test_the_verdict_stands_before_the_picture_is_made(browser: Browser, server: str) -> None:
     browser.driver.get("about:blank")
     browser.driver.get(f"{server}?trace=sharegpt-like&first=150")
-    sentence = browser.wait(lambda: browser.run(SENTENCE), "the verdict")
+    sentence, has = browser.wait(lambda: browser.run(STANDING), "the verdict")
     assert sentence.startswith("Contiguous (max) wastes")
-    assert browser.run("return document.querySelector('[data-testid=stProgress]') !== null")
-    assert not browser.run(HAS_PLAYER)
+    assert has == {"bar": True, "player": False}
     browser.wait(lambda: browser.run(HAS_PLAYER), "the player")
     assert browser.text(".verdict") == sentence
     browser.wait(lambda: browser.run(IS_DONE), "the page to stand")
