@@ -1,7 +1,7 @@
 """How well a calibration foretells a run that it never saw, by the commands that anybody would give.
 
     pagelab model get smollm2
-    python -m bench.calibration                                   # some 15 minutes on two quiet cores
+    python -m bench.calibration                        # on a machine that has nothing else to do
     python -m bench.calibration --models tiny --repeats 2 --runs 1 --folder /tmp/tried
 
 For each model `pagelab bench calibrate` times designed batches: bench/results/calibration_MODEL.json is

@@ -1,7 +1,7 @@
 """One model and one trace under every policy: each says the same text, and each is what was simulated.
 
     pagelab model get smollm2
-    python -m bench.policies        # writes bench/results/policies.json; some 15 minutes on two cores
+    python -m bench.policies        # writes bench/results/policies.json, with the seconds of each
 
 50 prompts cut from a real text, all of which begin alike so that a prefix cache has something to find. Every
 policy serves them with real tensors on a clock of one second a step; the simulator gets the same trace. Kept
@@ -29,7 +29,7 @@ COMMON: dict[str, Any] = {
     "model": MODEL, "kv_dtype": "fp32", "timing": "unit", "hardware": "laptop",
     "pool_tokens": 8192, "max_len": 512, "max_seqs": 16,
 }  # fmt: skip
-TIGHT = {"pool_tokens": 1024}  # of what 16 requests want, about a half
+TIGHT = {"pool_tokens": 1024}  # less than 16 requests want
 POLICIES: dict[str, dict[str, Any]] = {
     "paged": {},
     "blocks-of-1": {"block_size": 1},

@@ -76,8 +76,7 @@ def calibrate(
         for experiment in experiments
         if experiment.config != config
     }
-    rounds: list[list[list[Step]]] = []
-    timed: list[list[Step]] = []  # of the present round
+    timed: list[list[Step]] = []  # experiment after experiment, round after round
     with threads_for(model):
         execute(WARM_UP, config, model, pool, backend=backend)
         for number, experiment in enumerate(experiments * repeats, start=1):
@@ -95,13 +94,13 @@ def calibrate(
             timed.append(_steps(experiment, watched, run.measured_seconds))
             if on_experiment:
                 on_experiment(number)
-            if len(timed) == len(experiments):
-                rounds.append(timed)
-                timed = []
-    if not rounds:
+    num_rounds = len(timed) // len(experiments)
+    if num_rounds == 0:
         raise KeyboardInterrupt
-    steps = [_median(same) for timed in zip(*rounds, strict=True) for same in zip(*timed, strict=True)]
-    return Calibration(config, len(rounds), steps, engine_facts(config, model, pool, backend=backend))
+    whole = timed[: num_rounds * len(experiments)]
+    repeated = [whole[place :: len(experiments)] for place in range(len(experiments))]
+    steps = [_median(same) for runs in repeated for same in zip(*runs, strict=True)]
+    return Calibration(config, num_rounds, steps, engine_facts(config, model, pool, backend=backend))
 
 
 def _steps(experiment: Experiment, watched: WatchedTiming, seconds: Sequence[float]) -> list[Step]:

@@ -1,8 +1,8 @@
 """Section: compiles what the others launch, in processes beside one another. Triton keeps it on disk.
 
-A kernel takes a second or two of one core, and there are some hundred and fifty: one after the other they
-would take most of the time that there is. So each process makes its share of the very calls of the sections,
-which then find their kernels. What fails here, or is not done in time, they compile themselves.
+One after the other they would take most of the time that there is. So each process makes its share of the
+very calls of the sections, which then find their kernels. What fails here, or is not done in time, they
+compile themselves.
 
     python -m bench.gpu.ahead cuda 3 16    jobs 3, 19, 35, ...; a line of JSON for each
 """
