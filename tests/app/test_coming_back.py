@@ -82,9 +82,9 @@ def test_the_player_opens_where_it_was_left_and_says_so_in_the_address():
     page = open_page("playground", step="42")
     assert shown(page)["moment"] == 42
     page.session_state["player"] = {"step": 7, "pin": "r3"}
-    page.run()
-    assert shown(page)["moment"] == 42, "one that stays is not sent back to where it comes from"
-    page.run()
+    for _ in range(2):  # the second time what it said is known
+        page.run()
+        assert shown(page)["moment"] == 42, "one that stays is not sent back to where it comes from"
     go(page, "calculator")
     assert address(page) == {}
     go(page, "playground")
