@@ -63,6 +63,14 @@ def test_a_link_carries_every_field_of_a_page(module):
     assert address(page) == LINKS[module]
 
 
+def test_the_kernels_fields_hold_what_their_link_says():
+    """Their keys follow from one another's values: nothing but the page itself puts the link's into them."""
+    page = open_page("kernels_page", **LINKS["kernels_page"])
+    assert [one.value for one in page.slider if one.key.startswith("kernel_needle_r3_")] == [2]
+    assert page.session_state["kernel_step"] == 2
+    assert page.session_state["kernel_sequence_thrashing_32"] == "r3"
+
+
 @pytest.mark.parametrize(
     ("module", "name"), [(page, name) for page in LINKS for name in LINKS[page] if name not in FREE_TEXT]
 )
