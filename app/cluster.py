@@ -48,9 +48,10 @@ def dask_cluster(scheduler: str | None, num_workers: int | None) -> Generator[Ca
 
 
 def _silence() -> None:
-    """What goes wrong, we say in one line. Some of Dask's loggers have a level of their own."""
-    for name in ["distributed", *logging.root.manager.loggerDict]:
-        if name.partition(".")[0] == "distributed":
+    """What goes wrong, we say in one line. Some loggers of Dask, and under it, have a level of their own."""
+    noisy = {"distributed", "tornado", "asyncio"}
+    for name in [*noisy, *logging.root.manager.loggerDict]:
+        if name.partition(".")[0] in noisy:
             logging.getLogger(name).setLevel(logging.CRITICAL)
 
 

@@ -106,7 +106,7 @@ def test_a_scheduler_that_dies_ends_the_sweep_in_one_line_and_another_goes_on(ho
     wait_for(lambda: rows_in(out) > 3, seconds=60)
     scheduler.kill()
     _, (line, *others) = said_by(sweep)
-    assert sweep.returncode == 2 and not others
+    assert (sweep.returncode, others) == (2, [])
     found = re.match(r"pagelab: the Dask scheduler is gone: (\d+) of 120 rows are in ", line)
     assert found and line.endswith("; the same command goes on from there")
     assert int(found[1]) == rows_in(out) < 120
@@ -136,6 +136,6 @@ def test_a_ctrl_c_on_a_local_cluster_is_one_line_and_leaves_nobody_behind(home):
     helpers = sweep.children(recursive=True)
     os.killpg(sweep.pid, signal.SIGINT)  # as a terminal does: to the workers too
     _, (line, *others) = said_by(sweep)
-    assert sweep.returncode == 130 and not others
+    assert (sweep.returncode, others) == (130, [])
     assert re.match(r"pagelab: interrupted: \d+ of 500 rows are in ", line)
     wait_for(lambda: not any(one.is_running() for one in helpers), seconds=5)
