@@ -113,6 +113,11 @@ def names_of(recordings: list[Recording]) -> list[str]:
         if any(other.settings.get(dial) != value for other in recordings)
     ]
     return [
-        ", ".join([name, *(f"{dial.replace('_', ' ')} {one.settings.get(dial)}" for dial in dials)])
+        ", ".join([name, *(_said(dial.replace("_", " "), one.settings.get(dial)) for dial in dials)])
         for name, one in zip(names, recordings, strict=True)
     ]
+
+
+def _said(dial: str, value: object) -> str:
+    """`window 64`, and `no window` where it is not set."""
+    return f"no {dial}" if value is None else f"{dial} {value}"

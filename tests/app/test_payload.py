@@ -212,6 +212,12 @@ def test_sides_of_one_name_are_told_apart_by_their_source() -> None:
     assert [side["name"] for side in sides] == ["paged, simulated", "paged, measured"]
 
 
+def test_sides_of_one_name_are_told_apart_by_the_dials_in_which_they_differ() -> None:
+    windowed, whole = (serve(requests((8, 8)), "paged", **dials)[0] for dials in ({"window": 4}, {}))
+    text = verdict([windowed, whole])
+    assert text.startswith("Paged, window 4 wastes") and "paged, no window wastes" in text
+
+
 def test_the_replay_opens_where_the_sides_differ_most() -> None:
     runs = serve(requests(*[(8, 8)] * 6), "max", "paged")
     payload = replay_payload(runs)
