@@ -3,18 +3,27 @@
     python -m bench.compile                     all variants, all targets -> bench/results/compile.json
     python -m bench.compile --only 'decode, bf16, 128' --targets sm_90 --out -
 
-`loads` counts load instructions from global memory by the bytes that a thread gets.
+`loads` counts load instructions from global memory by the bytes that a thread gets. `sources` is of the files
+that these facts came from: where it is no longer theirs, this has to be run again.
 """
 
 import argparse
+import hashlib
 import json
 import os
 import sys
+import tokenize
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from bench.machine import RESULTS
 from bench.machine import describe as describe_machine
+
+ROOT = Path(__file__).parents[1]
+SOURCES = (*(ROOT / "engine" / "attention").glob("triton_*.py"), ROOT / "bench" / "variants.py")
+BLANK = (tokenize.COMMENT, tokenize.NL)
+LAYOUT = (*BLANK, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -42,11 +51,25 @@ def main(arguments: list[str] | None = None) -> None:
     ]
     facts = {target: compile_for(target, chosen) for target in targets}
     machine = describe_machine("torch", "triton")
-    document = json.dumps({"machine": machine, "targets": facts}, indent=1)
+    document = json.dumps({"machine": machine, "sources": fingerprint(SOURCES), "targets": facts}, indent=1)
     if options.out == "-":
         print(document)
     else:
         Path(options.out).write_text(document + "\n", encoding="utf-8")
+
+
+def fingerprint(files: Iterable[Path]) -> str:
+    """A hash of what these files do: comments, docstrings and layout are no part of it."""
+    digest = hashlib.sha256()
+    for file in sorted(files):
+        with tokenize.open(file) as lines:
+            is_first = True  # of its statement
+            for token in tokenize.generate_tokens(lines.readline):
+                if token.type not in LAYOUT and not (is_first and token.type == tokenize.STRING):
+                    digest.update(token.string.encode())
+                if token.type not in BLANK:
+                    is_first = token.type in LAYOUT
+    return digest.hexdigest()
 
 
 def _matches(name: str, wanted: str, is_exact: bool) -> bool:

@@ -68,6 +68,11 @@ def attention_variants(operation: str, factor_bytes: int, head_dim: int) -> Iter
     if is_usual or (factor_bytes == 2 and not is_short):
         for code in CODES[:2]:
             yield make(dtypes[0], code, head_dim, token_scales=True)
+    if is_usual and not is_short:
+        yield make(dtypes[0], dtypes[0], head_dim, paged=False, features=True)
+        for code in CODES[:2]:
+            yield make(dtypes[0], code, head_dim, paged=False)
+            yield make(dtypes[0], code, head_dim, paged=False, token_scales=True)
     if is_usual and factor_bytes == 2:
         yield from unusual(make, is_short=is_short)
 

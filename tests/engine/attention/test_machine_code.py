@@ -3,10 +3,12 @@
 import json
 import re
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bench.compile import SOURCES, fingerprint
 from tests.engine.attention.processes import ROOT, outside_the_interpreter
 
 pytest.importorskip("triton.backends.nvidia")
@@ -132,6 +134,25 @@ def test_compile_json_has_every_variant_of_the_launch_tables(written: dict[str, 
     assert {target: [*compiled] for target, compiled in written["targets"].items()} == dict.fromkeys(
         MAX_SHARED, shipped
     ), "run: python -m bench.compile"
+
+
+def test_compile_json_was_made_from_the_kernels_as_they_are(written: dict[str, Any]) -> None:
+    """Only a dozen variants are compiled anew here: of the others this is what tells that they are stale."""
+    assert written["sources"] == fingerprint(SOURCES), "run: python -m bench.compile"
+
+
+def test_the_fingerprint_is_of_the_code_and_of_nothing_else(tmp_path: Path) -> None:
+    file = tmp_path / "kernel.py"
+
+    def of(text: str) -> str:
+        file.write_text(text)
+        return fingerprint([file])
+
+    plain = of('"""One."""\nx = [1, "a"]\n\n\ndef f():\n    return x\n')
+    words = '"""Two."""\n\n# why\nx = [\n    1,\n    "a"\n]\ndef f():\n    """Three."""\n    return x  # so\n'
+    assert of(words) == plain
+    assert of('"""One."""\nx = [1, "b"]\n\n\ndef f():\n    return x\n') != plain
+    assert of('"""One."""\nx = [1, "a"]\n\n\ndef f():\n    return -x\n') != plain
 
 
 def test_compile_json_is_what_the_kernels_become_today(written: dict[str, Any], compiled_now: Facts) -> None:
