@@ -37,8 +37,7 @@ def visit(browser: Browser, address: str, *, has_player: bool) -> None:
         browser.wait(lambda: browser.run(HAS_PLAYER), "the player to appear")
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize(("width", "theme"), [(1280, "light"), (390, "light"), (1280, "dark")])
 @pytest.mark.parametrize("name", PLACES)
 def test_a_page_stands_at_either_width(
     browser: Browser, server: str, name: str, width: int, theme: str
