@@ -4,9 +4,10 @@
     python -m bench.calibration                        # on a machine that has nothing else to do
     python -m bench.calibration --models tiny --repeats 2 --runs 1 --folder /tmp/tried
 
-For each model `pagelab bench calibrate` times designed batches: bench/results/calibration_MODEL.json is
-a file that --timing takes. Then `pagelab compare` forecasts the trace `demo` from it and executes that,
-several times, since the machine's own speed swings from run to run: bench/results/forecast_MODEL.json.
+For each model `pagelab bench calibrate` times designed batches, and `pagelab compare` forecasts the trace
+`demo` from what that wrote and executes it: bench/results/forecast_MODEL.json. Both several times, each
+forecast from a calibration just made: an hour later a shared machine is a fifth faster or slower, which no
+timing model could know. The last of them, a file that --timing takes: bench/results/calibration_MODEL.json.
 """
 
 import argparse
@@ -41,10 +42,14 @@ def calibrated(model: str, repeats: int, file: Path) -> dict[str, Any]:
 
 
 def forecast(model: str, timing: Path) -> dict[str, Any]:
-    """What one `pagelab compare` said of its forecast. Exit code 1 would say that the two sides differ."""
+    """What one `pagelab compare` said of its forecast. Exit code 1 would say that the two sides differ.
+
+    `calibration` is how far the fit was off on steps that it did not see.
+    """
     arguments = [*PAGELAB, "compare", "demo", *server(model), "--timing", str(timing), "--json"]
     printed = subprocess.run(arguments, check=True, stdout=subprocess.PIPE, text=True).stdout
-    return json.loads(printed)["forecast"][0]
+    calibration = json.loads(timing.read_text(encoding="utf-8"))["cross_validation"]
+    return {"calibration": calibration, **json.loads(printed)["forecast"][0]}
 
 
 def summary(forecasts: list[dict[str, Any]]) -> dict[str, Any]:
@@ -77,16 +82,18 @@ def write(file: Path, document: dict[str, Any]) -> None:
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.calibration")
     parser.add_argument("--models", nargs="+", choices=list(SERVERS), default=list(SERVERS))
-    parser.add_argument("--repeats", type=int, default=5, help="rounds of the calibration")
-    parser.add_argument("--runs", type=int, default=3, help="forecasts")
+    parser.add_argument("--repeats", type=int, default=3, help="rounds of each calibration")
+    parser.add_argument("--runs", type=int, default=3, help="forecasts, each after a calibration")
     parser.add_argument("--folder", type=Path, default=RESULTS)
     options = parser.parse_args(arguments)
     options.folder.mkdir(parents=True, exist_ok=True)
     for model in options.models:
         name = model.partition("-")[0]
         timing = options.folder / f"calibration_{name}.json"
-        write(timing, calibrated(model, options.repeats, timing))
-        forecasts = [forecast(model, timing) for _ in range(options.runs)]
+        forecasts: list[dict[str, Any]] = []
+        for _ in range(options.runs):
+            write(timing, calibrated(model, options.repeats, timing))
+            forecasts.append(forecast(model, timing))
         command = ["compare", "demo", *server(model), "--timing", f"bench/results/{timing.name}"]
         made = {**of_command(command), "figures": summary(forecasts), "forecasts": forecasts}
         write(options.folder / f"forecast_{name}.json", made)

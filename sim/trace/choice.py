@@ -7,7 +7,8 @@ from sim.dials import check_seed, check_type, dial
 from sim.errors import InputError
 from sim.request import Request
 from sim.trace.pieces import generate_pieces, read_pieces
-from sim.trace.trace import Trace
+from sim.trace.source import printable
+from sim.trace.trace import Trace, check_first, check_rate_scale
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,16 +59,25 @@ class TraceChoice:
         """
         if self.rate is not None or self.spread is not None:
             raise InputError("--rate and --spread need the whole trace; they do not go with --stream")
+        if self.rate_scale is not None:
+            check_rate_scale(self.rate_scale)
+        if self.first is not None:
+            check_first(self.first)
         if num_requests is None:
             pieces = read_pieces(self.trace, format=self.format)
         else:
             pieces = generate_pieces(self.trace, num_requests, seed)
-        num_left = self.first
+        num_left, num_read, is_empty = self.first, 0, True
         for piece in pieces:
             kept = [scaled for request in piece if (scaled := self._take(request)) is not None]
             yield kept[:num_left]
+            num_read += len(piece)
+            is_empty &= not kept
             if num_left is not None and (num_left := num_left - len(kept)) <= 0:
                 return
+        if is_empty:
+            cut = f": {num_read} were read, and --between and --max-total leave none" if num_read else ""
+            raise InputError(f"{printable(self.trace)} holds no request{cut}")
 
     def _take(self, request: Request) -> Request | None:
         """The request as it is asked for, or None where it is not."""

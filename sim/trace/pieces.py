@@ -21,9 +21,11 @@ from sim.trace.reading import ReadOptions
 from sim.trace.source import Source, printable
 
 PIECE = 1 << 16  # requests held at once, beside those that are being served
-# Formats whose rows say all there is to a request, and whether they have a header. Those that have one count
-# time from the first row, which therefore goes along with every piece.
-STREAMED = {"native": False, "azure": True, "vidur": True}
+# Formats whose rows say all there is to a request, and whether they have a header. (A turn of Qwen-Bailian
+# belongs to the session of an earlier row, and lengths without arrivals get them all together.)
+STREAMED = {"native": False, "azure": True, "burstgpt": True, "mooncake": False, "vidur": True}
+# Whose ids count its rows, and its time from the first request, which therefore goes along with every piece.
+COUNTING = frozenset(STREAMED) - {"native"}
 
 
 def read_pieces(where: str, *, format: str | None = None) -> Iterator[list[Request]]:
@@ -60,12 +62,20 @@ def _pieces(
             continue
         source = replace(head, lines=(*head.lines, *first_row, *piece), num_before=num_lines - len(first_row))
         requests = read_rows(source, format, ReadOptions()).requests[len(first_row) :]
-        if has_header:
+        if format in COUNTING:
             requests = [replace(one, id=f"r{num_requests + place}") for place, one in enumerate(requests)]
-            first_row = first_row or (next(filter(str.strip, piece)),)
+            first_row = first_row or _first_request(head, piece, format)
         yield requests
         num_lines += len(piece)
         num_requests += len(requests)
+
+
+def _first_request(head: Source, piece: tuple[str, ...], format: str) -> tuple[str, ...]:
+    """The first line that is a request, as a tuple; none where a reader skips all of `piece`."""
+    for line in filter(str.strip, piece):
+        if read_rows(replace(head, lines=(*head.lines, line)), format, ReadOptions()).requests:
+            return (line,)
+    return ()
 
 
 def _opened(where: str) -> TextIO:

@@ -102,8 +102,7 @@ class Trace:
 
     def first(self, num_requests: int) -> "Trace":
         """The first `num_requests` in order of arrival."""
-        if num_requests < 1:
-            raise InputError(f"first {num_requests}: must be at least 1 request")
+        check_first(num_requests)
         kept = self.requests[:num_requests]
         return self._only(kept, f"after the first {num_requests}")
 
@@ -121,8 +120,7 @@ class Trace:
 
     def scale_rate(self, factor: float) -> "Trace":
         """The same requests arriving `factor` times as fast."""
-        if not 0 < factor < float("inf"):
-            raise InputError(f"rate scale {factor}: must be above 0 and finite (2 doubles the rate)")
+        check_rate_scale(factor)
         scaled = tuple(replace(request, arrival_s=request.arrival_s / factor) for request in self.requests)
         return replace(self, requests=scaled)
 
@@ -135,3 +133,15 @@ class Trace:
             raise InputError(f"{self.name}: no request is left: all {dropped} are {reason}")
         skipped = {**self.skipped, reason: dropped} if dropped else self.skipped
         return replace(self, requests=kept, skipped=skipped)
+
+
+def check_first(num_requests: int) -> None:
+    """Raises InputError for less than one request."""
+    if num_requests < 1:
+        raise InputError(f"first {num_requests}: must be at least 1 request")
+
+
+def check_rate_scale(factor: float) -> None:
+    """Raises InputError for what is no factor."""
+    if not 0 < factor < float("inf"):
+        raise InputError(f"rate scale {factor}: must be above 0 and finite (2 doubles the rate)")

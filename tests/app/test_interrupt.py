@@ -129,6 +129,9 @@ def test_a_streamed_file_gives_the_report_of_the_whole_but_for_its_lists(tmp_pat
         (["alpaca-like", "--requests", "5", "--check"], "--check with --stream"),
         (["alpaca-like", "--requests", "5", "--prefix-cache", "hash"], "prefix cache hash"),
         (["alpaca-like", "--requests", "5", "--rate", "3"], "need the whole trace"),
+        (["alpaca-like", "--requests", "5", "--rate-scale", "0"], "rate scale 0.0: must be above 0"),
+        (["alpaca-like", "--requests", "5", "--first", "0"], "first 0: must be at least 1 request"),
+        (["alpaca-like", "--requests", "5", "--max-total", "1"], "holds no request: 5 were read"),
     ],
 )
 def test_what_cannot_be_streamed_is_refused_in_one_line(options, said, capsys):

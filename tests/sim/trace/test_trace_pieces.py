@@ -1,6 +1,7 @@
 """A trace in pieces is the trace."""
 
 import gzip
+import json
 
 import pytest
 
@@ -23,6 +24,24 @@ AZURE = "TIMESTAMP,ContextTokens,GeneratedTokens\n" + "".join(
 )
 
 
+# Of the first two pieces only the last row is no failure.
+BURSTGPT = "Timestamp,Request tokens,Response tokens\n" + "".join(
+    f"{place + 0.5},{place % 5 * 9},{0 if place < 13 else 1 + place % 3}\n" for place in range(40)
+)
+MOONCAKE = "".join(
+    json.dumps(
+        {
+            "timestamp": 5000 + 7 * place,
+            "input_length": 600 + place,
+            "output_length": 2,
+            "hash_ids": [0, place + 1],
+        }
+    )
+    + "\n"
+    for place in range(20)
+)
+
+
 def test_each_format_gives_what_reading_it_at_once_gives(tmp_path):
     native = tmp_path / "native.jsonl"
     Trace.read("shared-prefix").write(native)
@@ -35,7 +54,11 @@ def test_each_format_gives_what_reading_it_at_once_gives(tmp_path):
     )
     packed = tmp_path / "azure.csv.gz"
     packed.write_bytes(gzip.compress(AZURE.encode()))
-    for path in (native, azure, vidur, packed):
+    burstgpt = tmp_path / "burstgpt.csv"
+    burstgpt.write_text(BURSTGPT)
+    mooncake = tmp_path / "mooncake.jsonl"
+    mooncake.write_text(MOONCAKE)
+    for path in (native, azure, vidur, packed, burstgpt, mooncake):
         assert joined(path) == list(Trace.read(path)), path.name
 
 
@@ -63,7 +86,8 @@ def test_an_error_names_the_line_of_the_file(tmp_path):
         (b"\x1f\x8bxxxxxxxxxxxxx", "is damaged"),
         (gzip.compress(AZURE.encode())[:-20], "is damaged"),
         (b"\xff\xfe", "is not UTF-8"),
-        (b"Timestamp,Request tokens,Response tokens\n1,2,3\n", "burstgpt cannot be streamed"),
+        (b"num_prefill_tokens,num_decode_tokens\n2,3\n", "lengths cannot be streamed"),
+        (b'{"chat_id": 1, "parent_chat_id": -1, "hash_ids": [1]}\n', "qwen-bailian cannot be streamed"),
     ],
 )
 def test_what_cannot_be_streamed_is_refused(tmp_path, data, said):
