@@ -8,11 +8,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear, pad
 
-from engine.packed_loops import BLOCK, WIDTH, multiply
-from engine.team import together
+from engine.packed_loops import BLOCK, BOARD_SIZE, WIDTH, multiply, multiply_with_help, stand_by
+from engine.team import Standby
 
 PIECE = 1 << 19  # multiplications of one piece of work: about ten microseconds
-ALONE = 1 << 19  # below so many in all, waking another thread takes longer than it saves
+ALONE = 1 << 19  # below so many in all, telling another thread takes longer than it saves
+PATIENCE = (
+    1 << 15
+)  # looks at the board, about a millisecond: longer than attention takes between two products
 
 
 class PackedMatrix:
@@ -34,13 +37,11 @@ class PackedMatrix:
         of_one_panel = max(1, min(len(x), BLOCK) * self.shape[1] * WIDTH)
         num_panels = max(1, PIECE // of_one_panel)
 
-        def work() -> None:
-            multiply(rows, panels, result, num_panels, counter)
-
         if of_one_panel * len(panels) < ALONE:
-            work()
+            multiply(rows, panels, result, num_panels, counter)
         else:
-            together(work)
+            _helpers.call_up()
+            multiply_with_help(_helpers.board, rows, panels, result, num_panels, counter)
         product = out[:, : self.shape[0]]
         return product if bias is None else product.add_(bias)
 
@@ -50,6 +51,7 @@ class PackedMatrix:
         return torch.from_numpy(self._panels[rows // WIDTH, :, rows % WIDTH])
 
 
+_helpers = Standby(stand_by, BOARD_SIZE, PATIENCE)
 Matrix = Tensor | PackedMatrix
 
 

@@ -6,16 +6,31 @@
 Every sum runs over the inputs in ascending order, whatever the tile and whoever computes it. So a row of the
 result does not depend, in any bit, on the other rows: a sequence says the same in every batch.
 
+A decode step has a hundred products of some tenths of a millisecond, and to wake a sleeping thread takes
+half of one. So a helper stands by between them (`stand_by`), awake and in compiled code, and a product is
+announced to it by a number in memory (`multiply_with_help`). Nobody waits for one who has not come.
+
 Naive, as a library does it: rearranges the matrix at every call (`linear`), or lays it out for many rows
 (oneDNN) and then waits for memory at few. `python -m bench.products` times all three.
 """
 
 from typing import Any
 
-from numba import types
+from numba import (
+    carray,  # pyright: ignore[reportPrivateImportUsage]
+    types,
+)
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from engine.attention.cpu_atomics import (
+    atomic_add,
+    atomic_get,
+    atomic_set,
+    floats_at,
+    integers_at,
+    rest_a_moment,
+)
 from engine.attention.cpu_jit import compiled
 from engine.attention.cpu_vectors import (
     INDEX,
@@ -136,3 +151,65 @@ def multiply(x: Any, panels: Any, out: Any, num_panels: int, counter: Any) -> No
                         tile_1(x, row, start, stop, panels, panel, out, column, ask, step)
                     ask += (stop - start) * step
         piece = next_piece
+
+
+# The board of `engine.team.Standby`, int64 [BOARD_SIZE]: a cache line for each number that changes often.
+LEAVE, TURN, IS_OPEN, NUM_INSIDE, IS_TAKEN, PRODUCT = range(0, 48, 8)
+BOARD_SIZE = PRODUCT + 8
+
+
+@compiled
+def multiply_with_help(board: Any, x: Any, panels: Any, out: Any, num_panels: int, counter: Any) -> None:
+    """`multiply`, with whoever stands by at `board`. Of two products at a time the second gets no help.
+
+    When it returns, no helper reads or writes its arrays any more.
+    """
+    if atomic_set(board, IS_TAKEN, 1) != 0:
+        multiply(x, panels, out, num_panels, counter)
+        return
+    board[PRODUCT] = x.ctypes.data
+    board[PRODUCT + 1] = x.shape[0]
+    board[PRODUCT + 2] = x.shape[1]
+    board[PRODUCT + 3] = panels.ctypes.data
+    board[PRODUCT + 4] = panels.shape[0]
+    board[PRODUCT + 5] = out.ctypes.data
+    board[PRODUCT + 6] = num_panels
+    board[PRODUCT + 7] = counter.ctypes.data
+    atomic_add(board, TURN, 1)
+    atomic_set(board, IS_OPEN, 1)
+    multiply(x, panels, out, num_panels, counter)
+    atomic_set(board, IS_OPEN, 0)
+    while atomic_get(board, NUM_INSIDE) != 0:
+        rest_a_moment()
+    atomic_set(board, IS_TAKEN, 0)
+
+
+@compiled
+def stand_by(board: Any, patience: int) -> None:
+    """Helps with every product, until LEAVE changes or for `patience` looks in a row there was none.
+
+    A helper goes inside first and then looks whether the product is still open; who owns it closes it first
+    and then looks whether somebody is inside. So one of them sees the other.
+    """
+    leave, done, looks = atomic_get(board, LEAVE), 0, 0
+    while looks < patience and atomic_get(board, LEAVE) == leave:
+        if atomic_get(board, IS_OPEN) != 0 and atomic_get(board, TURN) != done:
+            atomic_add(board, NUM_INSIDE, 1)
+            if atomic_get(board, IS_OPEN) != 0:
+                done = atomic_get(board, TURN)
+                _multiply_posted(board)
+            atomic_add(board, NUM_INSIDE, -1)
+            looks = 0
+        else:
+            rest_a_moment()
+            looks += 1
+
+
+@compiled
+def _multiply_posted(board: Any) -> None:
+    rows, depth, count = board[PRODUCT + 1], board[PRODUCT + 2], board[PRODUCT + 4]
+    x = carray(floats_at(board[PRODUCT]), (rows, depth))
+    panels = carray(floats_at(board[PRODUCT + 3]), (count, depth, WIDTH))
+    out = carray(floats_at(board[PRODUCT + 5]), (rows, count * WIDTH))
+    counter = carray(integers_at(board[PRODUCT + 7]), (1,))
+    multiply(x, panels, out, board[PRODUCT + 6], counter)

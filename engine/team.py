@@ -2,11 +2,13 @@
 
 import os
 from collections.abc import Callable, Generator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
+from typing import Any
 
+import numpy as np
 import torch
 
 _size: ContextVar[int | None] = ContextVar("size", default=None)
@@ -40,11 +42,58 @@ def together(work: Callable[[], None]) -> None:
     `work` takes its share from what all of them see, piece by piece, until nothing is left.
     """
     num_helpers = team_size() - 1
+    sent_away = [standby for standby in _standbys if standby.send_away()] if num_helpers else []
     helping = [_helpers(num_helpers).submit(work) for _ in range(num_helpers)]
+    for standby in sent_away:  # who has done that work goes back, without falling asleep between
+        standby.call_up()
     work()
     for future in helping:
         if not future.cancel():
             future.result()
+
+
+class Standby:
+    """Helpers that stay awake in a compiled loop, `wait(board, patience)`, while nobody calls `together`.
+
+    The loop ends by itself when it has looked at `board` in vain `patience` times, and as soon as the board's
+    number LEAVE has changed. What else stands on the board is between the loop and who calls the helpers up.
+    """
+
+    LEAVE = 0
+
+    def __init__(self, wait: Callable[[Any, int], None], board_size: int, patience: int) -> None:
+        self.board = np.zeros(board_size, np.int64)
+        self._wait, self._patience = wait, patience
+        self._standing: list[Future[None]] = []
+        _standbys.append(self)
+
+    def call_up(self) -> None:
+        """As many as the team has helpers, of whom some may stand already. Does not wait for them."""
+        num_helpers = team_size() - 1
+        self._standing = [one for one in self._standing if not one.done()]
+        for _ in range(num_helpers - len(self._standing)):
+            self._standing.append(_helpers(num_helpers).submit(self._wait, self.board, self._patience))
+
+    def send_away(self) -> bool:
+        """Tells all to leave, and not to come if they were on their way; whether anybody stood there."""
+        standing, self._standing = self._standing, []
+        if standing:
+            self.board[self.LEAVE] += 1
+        return sum(not one.cancel() for one in standing) > 0
+
+    def forget(self) -> None:
+        """Nobody is there, as after a fork."""
+        self._standing = []
+        self.board[:] = 0
+
+
+_standbys: list[Standby] = []
+
+
+def _forget_helpers() -> None:
+    _helpers.cache_clear()
+    for standby in _standbys:
+        standby.forget()
 
 
 @cache
@@ -53,4 +102,4 @@ def _helpers(num_threads: int) -> ThreadPoolExecutor:
 
 
 if hasattr(os, "register_at_fork"):  # a forked child has no threads
-    os.register_at_fork(after_in_child=_helpers.cache_clear)
+    os.register_at_fork(after_in_child=_forget_helpers)
