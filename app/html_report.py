@@ -78,9 +78,12 @@ def render(document: dict[str, Any], bars_svg: str, timelines_svg: str, player_h
 
 
 def verdict(runs: list[dict[str, Any]]) -> str:
-    """The one sentence to remember: the waste of each allocator, worst first."""
+    """The one sentence to remember: the waste of each allocator that served anything, worst first."""
     sources = {run["source"] for run in runs}
-    chosen = [run for run in runs if run["source"] == ("measured" if "measured" in sources else "simulated")]
+    source = "measured" if "measured" in sources else "simulated"
+    chosen = [run for run in runs if run["source"] == source and run["steps"]]
+    if not chosen:
+        return "No request could run, so nothing was wasted either."
     ranked = sorted(chosen, key=lambda run: run["waste_percent"], reverse=True)
     wastes = ", ".join(f"{run['allocator']} wastes {run['waste_percent']:.1f} %" for run in ranked)
     return f"Of the memory in use, {wastes} ({ranked[0]['source']})."

@@ -25,8 +25,9 @@ def ledger_bars(document: dict[str, Any]) -> Figure:
     axes: Axes = figure.subplots()
     left = np.zeros(len(runs))
     places = np.arange(len(runs))
+    pools = [run["ledger"]["pool"] or 1 for run in runs]  # a run without a step has no mean, and no bar
     for name in CLASSES:
-        shares = np.array([100 * run["ledger"][name] / run["ledger"]["pool"] for run in runs])
+        shares = np.array([100 * run["ledger"][name] / pool for run, pool in zip(runs, pools, strict=True)])
         bars = axes.barh(
             places, shares, left=left, color=COLOURS[name], label=name, edgecolor="white", linewidth=0.5
         )

@@ -71,6 +71,14 @@ def test_a_fleet_has_a_row_for_each_replica_and_a_report_page(
     assert "paged, simulated, replica 1" in (tmp_path / "report.html").read_text()
 
 
+def test_a_run_in_which_no_request_fits_still_has_its_report(tmp_path: Path, capsys):
+    assert pagelab(["simulate", "four-requests", "--max-len", "1", "--out", str(tmp_path)]) == 0
+    assert "0/5" in capsys.readouterr().out
+    page = (tmp_path / "report.html").read_text()
+    assert "No request could run" in page
+    assert "r1 needs 256 tokens at worst, the maximum length is 1" in page
+
+
 def test_series_of_replicas_are_written_apart(tmp_path: Path):
     assert pagelab([*DEMO, "--quiet", "--replicas", "2", "--series", str(tmp_path / "s.csv")]) == 0
     assert sorted(file.name for file in tmp_path.iterdir()) == [
