@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Generator, Iterable
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -46,11 +46,8 @@ class Recorder:
     @contextmanager
     def logs(self, names: list[str]) -> Generator[list[Sink]]:
         """The logs of several servers that run at once."""
-        if not names:
-            yield []
-            return
-        with self.log(names[0]) as first, self.logs(names[1:]) as rest:
-            yield [first, *rest]
+        with ExitStack() as stack:
+            yield [stack.enter_context(self.log(name)) for name in names]
 
 
 @contextmanager

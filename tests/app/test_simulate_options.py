@@ -79,6 +79,14 @@ def test_a_run_in_which_no_request_fits_still_has_its_report(tmp_path: Path, cap
     assert "r1 needs 256 tokens at worst, the maximum length is 1" in page
 
 
+def test_as_many_replicas_as_may_be_keep_their_logs(tmp_path: Path, capsys):
+    many = ["--replicas", "1024", "--json"]
+    assert pagelab(["simulate", "four-requests", *many, "--chrome-trace", str(tmp_path / "c.json")]) == 0
+    (run,) = json.loads(capsys.readouterr().out)["runs"]
+    assert len(run["replicas"]) == 1024
+    assert run["requests"]["finished"] == 5
+
+
 def test_series_of_replicas_are_written_apart(tmp_path: Path):
     assert pagelab([*DEMO, "--quiet", "--replicas", "2", "--series", str(tmp_path / "s.csv")]) == 0
     assert sorted(file.name for file in tmp_path.iterdir()) == [
