@@ -6,8 +6,8 @@
 
 For each model `pagelab bench calibrate` times designed batches, and `pagelab compare` forecasts the trace
 `demo` from what that wrote and executes it: bench/results/forecast_MODEL.json. Both several times, each
-forecast from a calibration just made: an hour later a shared machine is a fifth faster or slower, which no
-timing model could know. The last of them, a file that --timing takes: bench/results/calibration_MODEL.json.
+forecast from a calibration just made: a shared machine is faster or slower an hour later, which no timing
+model could know. The last of them, a file that --timing takes: bench/results/calibration_MODEL.json.
 """
 
 import argparse

@@ -13,9 +13,7 @@ from engine.team import Standby
 
 PIECE = 1 << 19  # multiplications of one piece of work: about ten microseconds
 ALONE = 1 << 19  # below so many in all, telling another thread takes longer than it saves
-PATIENCE = (
-    1 << 15
-)  # looks at the board, about a millisecond: longer than attention takes between two products
+PATIENCE = 1 << 15  # looks at the board: enough for what a step does between two products
 
 
 class PackedMatrix:

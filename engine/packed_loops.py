@@ -6,9 +6,9 @@
 Every sum runs over the inputs in ascending order, whatever the tile and whoever computes it. So a row of the
 result does not depend, in any bit, on the other rows: a sequence says the same in every batch.
 
-A decode step has a hundred products of some tenths of a millisecond, and to wake a sleeping thread takes
-half of one. So a helper stands by between them (`stand_by`), awake and in compiled code, and a product is
-announced to it by a number in memory (`multiply_with_help`). Nobody waits for one who has not come.
+A decode step has many short products, and to wake a sleeping thread for each takes a good part of it. So a
+helper stands by between them (`stand_by`), awake and in compiled code, and a product is announced to it by a
+number in memory (`multiply_with_help`). Nobody waits for one who has not come.
 
 Naive, as a library does it: rearranges the matrix at every call (`linear`), or lays it out for many rows
 (oneDNN) and then waits for memory at few. `python -m bench.products` times all three.
@@ -43,6 +43,7 @@ from engine.attention.cpu_vectors import (
     variables,
     vector_at,
 )
+from engine.team import Standby
 
 VECTORS, TILE_ROWS = 3, 4  # 12 sums, 3 loads and 1 factor: the 16 registers of AVX2
 WIDTH = LANES * VECTORS
@@ -154,7 +155,8 @@ def multiply(x: Any, panels: Any, out: Any, num_panels: int, counter: Any) -> No
 
 
 # The board of `engine.team.Standby`, int64 [BOARD_SIZE]: a cache line for each number that changes often.
-LEAVE, TURN, IS_OPEN, NUM_INSIDE, IS_TAKEN, PRODUCT = range(0, 48, 8)
+LEAVE = Standby.LEAVE
+TURN, IS_OPEN, NUM_INSIDE, IS_TAKEN, PRODUCT = range(8, 48, 8)
 BOARD_SIZE = PRODUCT + 8
 
 

@@ -4,8 +4,8 @@
     copy stream                          | to host, run by run |      | to device |
 
 A gathered copy is what leaves, so the blocks may be given to the next sequence at once. It is gathered in the
-order of the host's blocks, so that those side by side there (a run) are one transfer: each costs some
-microseconds before its first byte. Coming back, the compute stream waits for the copy; swaps of one run are
+order of the host's blocks, so that those side by side there (a run) are one transfer: each costs time
+before its first byte. Coming back, the compute stream waits for the copy; swaps of one run are
 in order on the copy stream, so what comes back has left before. On a CPU both are plain copies.
 """
 

@@ -79,7 +79,8 @@ class Standby:
         standing, self._standing = self._standing, []
         if standing:
             self.board[self.LEAVE] += 1
-        return sum(not one.cancel() for one in standing) > 0
+        stood = [one for one in standing if not one.cancel() and not one.done()]
+        return bool(stood)
 
     def forget(self) -> None:
         """Nobody is there, as after a fork."""

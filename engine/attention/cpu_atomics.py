@@ -19,28 +19,21 @@ def _place(context: Any, builder: Builder, kinds: Any, arguments: Any) -> Value:
     return builder.gep(array.data, [arguments[1]])
 
 
-@compiled_in
-def atomic_add(typing: Any, numbers: Any, index: Any, change: Any) -> Any:
-    """numbers[index] += change; returns what it was."""
+def _changing(operation: str) -> Any:
+    """numbers[index] changed by `operation` with a value; it gives what was there."""
 
-    def emit(context: Any, builder: Builder, signature: Any, arguments: Any) -> Value:
-        return builder.atomic_rmw(
-            "add", _place(context, builder, signature.args, arguments), arguments[2], ORDER
-        )
+    @compiled_in
+    def change(typing: Any, numbers: Any, index: Any, value: Any) -> Any:
+        def emit(context: Any, builder: Builder, signature: Any, arguments: Any) -> Value:
+            place = _place(context, builder, signature.args, arguments)
+            return builder.atomic_rmw(operation, place, arguments[2], ORDER)
 
-    return types.int64(numbers, types.intp, types.int64), emit
+        return types.int64(numbers, types.intp, types.int64), emit
+
+    return change
 
 
-@compiled_in
-def atomic_set(typing: Any, numbers: Any, index: Any, value: Any) -> Any:
-    """numbers[index] = value; returns what it was."""
-
-    def emit(context: Any, builder: Builder, signature: Any, arguments: Any) -> Value:
-        return builder.atomic_rmw(
-            "xchg", _place(context, builder, signature.args, arguments), arguments[2], ORDER
-        )
-
-    return types.int64(numbers, types.intp, types.int64), emit
+atomic_add, atomic_set = _changing("add"), _changing("xchg")
 
 
 @compiled_in
@@ -55,7 +48,7 @@ def atomic_get(typing: Any, numbers: Any, index: Any) -> Any:
 
 @compiled_in
 def rest_a_moment(typing: Any) -> Any:
-    """For loops that wait: some 20 ns in which the core does nothing, where it can be told to."""
+    """For loops that wait: a moment in which the core does nothing, where it can be told to."""
 
     def emit(context: Any, builder: Builder, signature: Any, arguments: Any) -> Value:
         if HAS_PAUSE:

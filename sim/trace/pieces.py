@@ -43,7 +43,7 @@ def read_pieces(where: str, *, format: str | None = None) -> Iterator[list[Reque
         has_header = STREAMED[found]
         head = source.lines if has_header else ()
         lines = text if has_header else _chain(source.lines[0], text)
-        yield from _pieces(Source(label, name, head), lines, found, has_header=has_header)
+        yield from _pieces(Source(label, name, head), lines, found)
 
 
 def _chain(first: str, rest: TextIO) -> Iterator[str]:
@@ -51,9 +51,7 @@ def _chain(first: str, rest: TextIO) -> Iterator[str]:
     yield from rest
 
 
-def _pieces(
-    head: Source, lines: Iterator[str] | TextIO, format: str, *, has_header: bool
-) -> Iterator[list[Request]]:
+def _pieces(head: Source, lines: Iterator[str] | TextIO, format: str) -> Iterator[list[Request]]:
     num_lines = num_requests = 0
     first_row: tuple[str, ...] = ()  # which says when the trace begins
     while piece := tuple(line.rstrip("\r\n") for line in islice(lines, PIECE)):

@@ -1,7 +1,6 @@
 """Helpers that stand by between products: they help, leave when they are needed, and are not waited for."""
 
 import threading
-from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
 
@@ -24,15 +23,8 @@ from engine.packed_loops import (
 from engine.team import Standby, team_size, together
 from tests.waiting import wait_for
 
+pytestmark = pytest.mark.usefixtures("three_threads")
 FOR_SECONDS = 1 << 31  # looks: a helper that is not sent away stays
-
-
-@pytest.fixture(autouse=True)
-def three_threads() -> Generator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(3)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture
@@ -110,11 +102,11 @@ def test_many_products_of_several_callers_amid_other_work_have_the_bits_of_one_t
 def test_helpers_that_stand_by_leave_as_soon_as_others_need_them() -> None:
     standby = Standby(stand_by, BOARD_SIZE, FOR_SECONDS)
     standby.call_up()
-    wait_for(lambda: stand(standby, 2), seconds=5)
+    wait_for(lambda: stand(standby, 2), seconds=60)
     met = threading.Barrier(team_size(), timeout=10)
     together(lambda: [met.wait()])  # breaks unless three are there at the same time
     assert not met.broken
-    wait_for(lambda: stand(standby, 2), seconds=5)  # they have gone back
+    wait_for(lambda: stand(standby, 2), seconds=60)  # they have gone back
     assert standby.send_away()
 
 

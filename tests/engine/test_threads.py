@@ -1,7 +1,6 @@
 """Who works on how many threads while a model runs on a CPU."""
 
 import threading
-from collections.abc import Generator
 from dataclasses import replace
 
 import pytest
@@ -12,16 +11,9 @@ from engine.team import team_size, together, torch_gives_way
 from engine.threads import SMALL_MODEL_BYTES, threads_for
 from tests.engine.running import tiny
 
+pytestmark = pytest.mark.usefixtures("three_threads")
 SMALL = tiny().spec
 LARGE = replace(SMALL, vocab=-(-SMALL_MODEL_BYTES // (4 * SMALL.hidden)))
-
-
-@pytest.fixture(autouse=True)
-def three_threads() -> Generator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(3)
-    yield
-    torch.set_num_threads(before)
 
 
 def numbers_inside(model: LlamaModel) -> tuple[int, int]:
