@@ -115,6 +115,18 @@ def test_a_scheduler_that_dies_ends_the_sweep_in_one_line_and_another_goes_on(ho
     assert rows_in(out) == 120
 
 
+def test_loggers_with_a_level_of_their_own_are_silenced_too():
+    """In one try of a few the scheduler dies while it answers, and then it is tornado that speaks."""
+    names = ("tornado.application", "asyncio", "distributed.client")
+    program = (
+        f"import logging, distributed, app.cluster; loggers = [logging.getLogger(name) for name in {names}];"
+        "[logger.setLevel(logging.ERROR) for logger in loggers]; app.cluster._silence();"
+        "[logger.error('heard') for logger in loggers]"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 def test_a_local_cluster_gives_the_rows_of_the_same_work_done_here(home):
     folder, started = home
     options = ["--allocator", "max", "--allocator", "paged", "--rate-scale", "1", "--rate-scale", "2"]
