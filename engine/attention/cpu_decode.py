@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.attention.cpu_heads import add_heads, score_heads
+from engine.attention.cpu_heads import add_tokens, score_tokens
 from engine.attention.cpu_jit import compiled
 from engine.attention.cpu_rows import ONE, UNROLL, ZERO, ask_for, exp, f32, rows_of
 from engine.attention.cpu_tiles import TILE, fill, locate, round_up, soften, stretch, weigh
@@ -61,14 +61,10 @@ def decode_chunks(
         sequence, own_sums = tasks[task, 0], sums[task]
         position, queries = seq_lens[sequence] - 1, query[sequence]
         end = round_up(count)
-        for t in range(0, end, UNROLL):
-            numbers, starts, at, stride = rows_of(
-                keys, key_offsets, t, key_stride, codes, rows, row_starts, num_kv_heads
-            )
-            for kv_head in range(num_kv_heads):
-                ask_for(values, value_offsets, t, kv_head * value_stride, head_dim)
-                head = kv_head * group
-                score_heads(queries, head, head + group, numbers, starts, at, kv_head * stride, scores, t)
+        score_tokens(
+            queries, keys, key_offsets, 0, key_stride, group, scores, 0, end, end,
+            values, value_offsets, value_stride, end,
+        )  # fmt: skip
         for head in range(num_heads):
             scale_at = head // group * scale_stride
             stretch(scores[head], count, key_scales, scale_offsets, scale_at)
@@ -80,18 +76,10 @@ def decode_chunks(
             if rescale != ONE:
                 for d in range(head_dim):
                     own_sums[head, d] *= rescale
-        next_key_offsets, asked = offsets[1 - side, 0], 0
-        for t in range(0, end, UNROLL):
-            ask_until = round_up(next_count) * (t + UNROLL) // end // UNROLL * UNROLL
-            numbers, starts, at, stride = rows_of(
-                values, value_offsets, t, value_stride, codes, rows, row_starts, num_kv_heads
-            )
-            for kv_head in range(num_kv_heads):
-                for ask_at in range(asked, ask_until, UNROLL):
-                    ask_for(keys, next_key_offsets, ask_at, kv_head * key_stride, head_dim)
-                head = kv_head * group
-                add_heads(own_sums, head, head + group, numbers, starts, at, kv_head * stride, scores, t)
-            asked = ask_until
+        add_tokens(
+            own_sums, values, value_offsets, 0, value_stride, group, scores, 0, end, end,
+            keys, offsets[1 - side, 0], key_stride, round_up(next_count),
+        )  # fmt: skip
         side, count, task = 1 - side, next_count, next_task
 
 

@@ -8,16 +8,18 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
+import numba
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
 from engine.attention.cpu_jit import compiled
-from engine.attention.cpu_rows import UNROLL
+from engine.attention.cpu_rows import UNROLL, ask_for
 from engine.attention.cpu_vectors import (
     INDEX,
     LANES,
+    NUM_REGISTERS,
     VECTOR,
     Builder,
     Value,
@@ -29,6 +31,8 @@ from engine.attention.cpu_vectors import (
     variables,
     vector_at,
 )
+
+MAX_HEADS = 4
 
 
 class Pointers:
@@ -58,33 +62,48 @@ class Pointers:
             yield d
 
 
-def _of_heads(num_heads: int, emit_body: Callable[[Builder, Pointers], None]) -> Any:
+def _of_heads(emit_body: Callable[[Builder, Pointers], None]) -> Any:
+    """`emit_body` for one to four heads, as the number that comes last says."""
+
     @intrinsic
     def function(
-        typing: Any, heads: Any, head: Any, rows: Any, starts: Any, at: Any, offset: Any, scores: Any, t: Any
-    ) -> Any:
+        typing: Any, heads: Any, head: Any, rows: Any, starts: Any, at: Any, offset: Any, scores: Any, t: Any,
+        number: Any,
+    ) -> Any:  # fmt: skip
         def emit(context: Any, builder: Builder, signature: Any, arguments: Any) -> Value:
-            emit_body(builder, Pointers(context, builder, signature.args, arguments, num_heads))
+            for number in range(1, MAX_HEADS + 1):
+                with builder.if_then(builder.icmp_unsigned("==", arguments[-1], INDEX(number))):
+                    emit_body(builder, Pointers(context, builder, signature.args, arguments, number))
             return context.get_dummy_value()
 
         index = types.intp
-        return types.void(heads, index, rows, starts, index, index, scores, index), emit
+        return types.void(heads, index, rows, starts, index, index, scores, index, index), emit
 
     return function
 
 
+def _keys_at_once(num_heads: int) -> int:
+    """For so many heads: sums of as many keys as registers hold, besides the queries and a key."""
+    return UNROLL if num_heads * (UNROLL + 1) < NUM_REGISTERS else UNROLL // 2
+
+
 def _score(builder: Builder, given: Pointers) -> None:
     """scores[h, j] = heads[h] . rows[j]."""
-    zero = ir.Constant(VECTOR, [0.0] * LANES)
-    sums = [variables(builder, [zero] * UNROLL) for _ in given.heads]
-    with loop(builder, INDEX(0), given.whole, LANES) as (d, _):
-        queries = [load(builder, builder.gep(head, [d])) for head in given.heads]
-        for j, row in enumerate(given.rows):
-            key = load(builder, builder.gep(row, [d]), given.dtype)
-            for query, own in zip(queries, sums, strict=True):
-                builder.store(add_product(builder, query, key, builder.load(own[j])), own[j])
+    zero, at_once = ir.Constant(VECTOR, [0.0] * LANES), _keys_at_once(len(given.heads))
+    sums: list[list[Value]] = [[] for _ in given.heads]
+    for first in range(0, UNROLL, at_once):
+        rows = given.rows[first : first + at_once]
+        places = [variables(builder, [zero] * at_once) for _ in given.heads]
+        with loop(builder, INDEX(0), given.whole, LANES) as (d, _):
+            queries = [load(builder, builder.gep(head, [d])) for head in given.heads]
+            for j, row in enumerate(rows):
+                key = load(builder, builder.gep(row, [d]), given.dtype)
+                for query, own in zip(queries, places, strict=True):
+                    builder.store(add_product(builder, query, key, builder.load(own[j])), own[j])
+        for own, done in zip(places, sums, strict=True):
+            done += [builder.load(place) for place in own]
     for own, place in zip(sums, given.scores, strict=True):
-        total = add_up(builder, *(builder.load(one) for one in own))
+        total = add_up(builder, *own)
         builder.store(total, builder.bitcast(place, total.type.as_pointer()), align=4)
     with given.rest(builder) as d:
         for head, scores in zip(given.heads, given.scores, strict=True):
@@ -103,28 +122,39 @@ def add_up(builder: Builder, a: Value, b: Value, c: Value, d: Value) -> Value:
     def fold(x: Value, y: Value, low: list[int], high: list[int]) -> Value:
         return builder.fadd(pick(builder, x, y, low), pick(builder, x, y, high))
 
-    pairs = [0, 8, 1, 9, 4, 12, 5, 13], [2, 10, 3, 11, 6, 14, 7, 15]
-    ab, cd = fold(a, b, *pairs), fold(c, d, *pairs)
-    abcd = fold(ab, cd, [0, 1, 8, 9, 4, 5, 12, 13], [2, 3, 10, 11, 6, 7, 14, 15])
-    return fold(abcd, abcd, [0, 1, 2, 3], [4, 5, 6, 7])
+    def in_quarters(*lanes: int) -> list[int]:
+        return [quarter + lane for quarter in range(0, LANES, 4) for lane in lanes]
+
+    low, high = in_quarters(0, LANES, 1, LANES + 1), in_quarters(2, LANES + 2, 3, LANES + 3)
+    ab, cd = fold(a, b, low, high), fold(c, d, low, high)
+    low, high = in_quarters(0, 1, LANES, LANES + 1), in_quarters(2, 3, LANES + 2, LANES + 3)
+    sums, width = fold(ab, cd, low, high), LANES
+    while width > UNROLL:
+        width //= 2
+        sums = fold(sums, sums, list(range(width)), list(range(width, 2 * width)))
+    return sums
 
 
 def _add(builder: Builder, given: Pointers) -> None:
     """heads[h] += scores[h, j] * rows[j], summed over j."""
+    at_once = _keys_at_once(len(given.heads))
     weights = [
         [builder.load(builder.gep(place, [INDEX(j)])) for j in range(UNROLL)] for place in given.scores
     ]
-    spread_out = [[spread(builder, weight) for weight in own] for own in weights]
-    with loop(builder, INDEX(0), given.whole, LANES) as (d, _):
-        places = [builder.gep(head, [d]) for head in given.heads]
-        sums = [load(builder, place) for place in places]
-        for j, row in enumerate(given.rows):
-            value = load(builder, builder.gep(row, [d]), given.dtype)
-            sums = [
-                add_product(builder, own[j], value, one) for own, one in zip(spread_out, sums, strict=True)
-            ]
-        for place, one in zip(places, sums, strict=True):
-            builder.store(one, vector_at(builder, place), align=4)
+    for first in range(0, UNROLL, at_once):
+        rows = given.rows[first : first + at_once]
+        spread_out = [[spread(builder, weight) for weight in own[first : first + at_once]] for own in weights]
+        with loop(builder, INDEX(0), given.whole, LANES) as (d, _):
+            places = [builder.gep(head, [d]) for head in given.heads]
+            sums = [load(builder, place) for place in places]
+            for j, row in enumerate(rows):
+                value = load(builder, builder.gep(row, [d]), given.dtype)
+                sums = [
+                    add_product(builder, own[j], value, one)
+                    for own, one in zip(spread_out, sums, strict=True)
+                ]
+            for place, one in zip(places, sums, strict=True):
+                builder.store(one, vector_at(builder, place), align=4)
     with given.rest(builder) as d:
         for head, own in zip(given.heads, weights, strict=True):
             place = builder.gep(head, [d])
@@ -133,48 +163,56 @@ def _add(builder: Builder, given: Pointers) -> None:
                 builder.store(add_product(builder, weight, value, builder.load(place)), place)
 
 
-score_one, score_two, score_three = (_of_heads(number, _score) for number in (1, 2, 3))
-add_one, add_two, add_three = (_of_heads(number, _add) for number in (1, 2, 3))
+score, add = _of_heads(_score), _of_heads(_add)
+
+
+@numba.njit(inline="always")
+def how_many(left: Any) -> Any:
+    """Of so many heads that are left, those to take together: of five three and two, not four and one."""
+    return 3 if left == 5 or left == 6 else min(left, MAX_HEADS)
 
 
 @compiled
-def how_many(left: int) -> int:
-    """Of so many heads that are left, those to take together: of four two and two, not three and one."""
-    if left == 3 or left > 4:
-        return 3
-    return 2 if left > 1 else 1
+def score_tokens(
+    queries: Any, rows: Any, starts: Any, at: int, stride: int, group: int, scores: Any, t: int, stop: int,
+    end: int, asked: Any, asked_starts: Any, asked_stride: int, num_asked: int,
+) -> None:  # fmt: skip
+    """scores[h, t] = queries[h] . rows[starts[at + i] + h // group * stride :] for the tokens [t, stop).
 
-
-@compiled
-def score_heads(
-    queries: Any, head: int, stop: int, rows: Any, starts: Any, at: int, offset: int, scores: Any, t: int
-) -> None:
-    """scores[h, t + j] = queries[h] . rows[starts[at + j] + offset :], for heads [head, stop) and j < UNROLL.
-
+    Meanwhile memory is asked for the heads of t / end of the tokens at `asked_starts` of `asked`.
     queries [heads, head_dim] and scores [heads, tile] are float32, `rows` a flat cache; all contiguous.
     """
-    while head < stop:
-        number = how_many(stop - head)
-        if number == 3:
-            score_three(queries, head, rows, starts, at, offset, scores, t)
-        elif number == 2:
-            score_two(queries, head, rows, starts, at, offset, scores, t)
-        else:
-            score_one(queries, head, rows, starts, at, offset, scores, t)
-        head += number
+    while t < stop:
+        ask_at = num_asked * t // end // UNROLL * UNROLL
+        ask_until = num_asked * (t + UNROLL) // end // UNROLL * UNROLL
+        for kv_head in range(queries.shape[0] // group):
+            for token in range(ask_at, ask_until, UNROLL):
+                ask_for(asked, asked_starts, token, kv_head * asked_stride, queries.shape[1])
+            head = kv_head * group
+            while head < kv_head * group + group:
+                number = how_many(kv_head * group + group - head)
+                score(queries, head, rows, starts, at, kv_head * stride, scores, t, number)
+                head += number
+        t += UNROLL
+        at += UNROLL
 
 
 @compiled
-def add_heads(
-    sums: Any, head: int, stop: int, rows: Any, starts: Any, at: int, offset: int, weights: Any, t: int
-) -> None:
-    """sums[h] += weights[h, t + j] * rows[starts[at + j] + offset :], summed over j < UNROLL; as above."""
-    while head < stop:
-        number = how_many(stop - head)
-        if number == 3:
-            add_three(sums, head, rows, starts, at, offset, weights, t)
-        elif number == 2:
-            add_two(sums, head, rows, starts, at, offset, weights, t)
-        else:
-            add_one(sums, head, rows, starts, at, offset, weights, t)
-        head += number
+def add_tokens(
+    sums: Any, rows: Any, starts: Any, at: int, stride: int, group: int, weights: Any, t: int, stop: int,
+    end: int, asked: Any, asked_starts: Any, asked_stride: int, num_asked: int,
+) -> None:  # fmt: skip
+    """sums[h] += weights[h, t] * rows[starts[at] + h // group * stride :], summed over [t, stop); as above."""
+    while t < stop:
+        ask_at = num_asked * t // end // UNROLL * UNROLL
+        ask_until = num_asked * (t + UNROLL) // end // UNROLL * UNROLL
+        for kv_head in range(sums.shape[0] // group):
+            for token in range(ask_at, ask_until, UNROLL):
+                ask_for(asked, asked_starts, token, kv_head * asked_stride, sums.shape[1])
+            head = kv_head * group
+            while head < kv_head * group + group:
+                number = how_many(kv_head * group + group - head)
+                add(sums, head, rows, starts, at, kv_head * stride, weights, t, number)
+                head += number
+        t += UNROLL
+        at += UNROLL

@@ -7,10 +7,12 @@ from typing import Any
 
 import numba
 import numpy as np
-from numba.extending import overload
+from numba import types
+from numba.extending import intrinsic, overload
 
 from engine.attention.cpu_jit import FASTMATH, compiled
-from engine.attention.cpu_vectors import can_widen, prefetch, widen_vectors
+from engine.attention.cpu_vectors import INDEX, can_widen, loop, widen_vectors
+from engine.attention.cpu_vectors import ask_for as _ask_for
 
 f32, u32 = np.float32, np.uint32
 UNROLL = 4  # rows read together, so that a query or a sum is loaded once for four
@@ -100,10 +102,18 @@ def _rows_of(
     return as_they_lie if can_widen(source.dtype) else written
 
 
-@compiled
-def ask_for(source: Any, offsets: Any, t: int, head_offset: int, head_dim: int) -> None:
+@intrinsic
+def ask_for(typing: Any, source: Any, offsets: Any, t: Any, head_offset: Any, width: Any) -> Any:
     """Asks memory for one head of UNROLL tokens that will be read: it answers after some 100 ns."""
-    for j in range(UNROLL):
-        first = offsets[t + j] + head_offset
-        for d in range(0, head_dim, 64 // source.itemsize):
-            prefetch(source, first + d)  # pyright: ignore[reportCallIssue]
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kinds, (source, offsets, t, head_offset, width) = signature.args, arguments
+        data, places = (context.make_array(kind)(context, builder, one).data for kind, one in zip(kinds[:2], (source, offsets)))
+        rows = [builder.gep(data, [builder.add(builder.load(builder.gep(places, [builder.add(t, INDEX(j))])), head_offset)]) for j in range(UNROLL)]
+        with loop(builder, INDEX(0), width, 64 * 8 // kinds[0].dtype.bitwidth) as (d, _):
+            for row in rows:
+                _ask_for(builder, builder.gep(row, [d]), level=1)
+        return context.get_dummy_value()
+
+    index = types.intp
+    return types.void(source, offsets, index, index, index), emit

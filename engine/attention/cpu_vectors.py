@@ -12,9 +12,11 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-LANES = 8  # of AVX2; a wider machine takes two at once, a narrower one splits them
+FEATURES = binding.get_host_cpu_features()
+HAS_F16C = bool(FEATURES.get("f16c"))  # without it, a conversion would be a call
+HAS_AVX512 = bool(FEATURES.get("avx512f"))
+LANES, NUM_REGISTERS = (16, 32) if HAS_AVX512 else (8, 16)  # of AVX2; a narrower machine splits them
 FLOAT32, FLOAT16, BFLOAT16 = numba.float32, numba.uint16, numba.int16
-HAS_F16C = bool(binding.get_host_cpu_features().get("f16c"))  # without it, a conversion would be a call
 FLOAT, INDEX = ir.FloatType(), ir.IntType(64)
 VECTOR = ir.VectorType(FLOAT, LANES)
 Builder = Any  # llvmlite's, which has no types
