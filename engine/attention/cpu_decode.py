@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from engine.attention.cpu_heads import add_tokens, score_tokens
+from engine.attention.cpu_heads import read_tile
 from engine.attention.cpu_jit import compiled
-from engine.attention.cpu_rows import ONE, UNROLL, ZERO, ask_for, exp, f32, rows_of
+from engine.attention.cpu_rows import ONE, UNROLL, ZERO, exp, f32
 from engine.attention.cpu_tiles import TILE, fill, locate, round_up, soften, stretch, weigh
 
 CHUNK = 256
@@ -31,18 +31,15 @@ def decode_chunks(
 
     tasks int64 [n, 3]: sequence, first token, end. query float32 [num_seqs, num_heads, head_dim], scaled.
     Writes sums [n, num_heads, head_dim] = sum of weight * value, tops (maximum) and totals (sum of weights).
-    All heads of a token are taken together, because they lie side by side. While the keys of a tile are
-    multiplied, memory is asked for its values, and meanwhile for the keys of the next: little at a time,
-    since a core can have only so many lines on their way, and waits before it asks for another.
+    All heads of a token are taken together, because they lie side by side, and tile after tile without a
+    pause: while the last rows of one are multiplied, memory is asked for the first of the next.
     """
     num_heads, head_dim = query.shape[1], query.shape[2]
-    num_kv_heads = num_heads // slopes.shape[1]
     group = slopes.shape[1]
     offsets = np.empty((2, 3, TILE), np.int64)  # of this tile and of the next, by turns
     positions = np.empty((2, TILE), np.int64)
     scores = np.empty((num_heads, TILE), f32)
-    rows, row_starts = np.empty((num_kv_heads * UNROLL, head_dim), f32), np.arange(UNROLL) * head_dim
-    key_stride, value_stride, scale_stride = strides[0, 2], strides[1, 2], strides[2, 2]
+    rows = np.empty((UNROLL, head_dim), f32)
     for task in range(first, last):
         fill(sums[task], ZERO)
         for head in range(num_heads):
@@ -61,12 +58,12 @@ def decode_chunks(
         sequence, own_sums = tasks[task, 0], sums[task]
         position, queries = seq_lens[sequence] - 1, query[sequence]
         end = round_up(count)
-        score_tokens(
-            queries, keys, key_offsets, 0, key_stride, group, scores, 0, end, end,
-            values, value_offsets, value_stride, end,
+        read_tile(
+            False, queries, keys, key_offsets, strides[0, 2], end, values, value_offsets, strides[1, 2], count,
+            group, codes, rows, scores,
         )  # fmt: skip
         for head in range(num_heads):
-            scale_at = head // group * scale_stride
+            scale_at = head // group * strides[2, 2]
             stretch(scores[head], count, key_scales, scale_offsets, scale_at)
             slope = slopes[head // group, head % group]
             soften(scores[head], positions[side], count, position, softcap, slope)
@@ -76,9 +73,9 @@ def decode_chunks(
             if rescale != ONE:
                 for d in range(head_dim):
                     own_sums[head, d] *= rescale
-        add_tokens(
-            own_sums, values, value_offsets, 0, value_stride, group, scores, 0, end, end,
-            keys, offsets[1 - side, 0], key_stride, round_up(next_count),
+        read_tile(
+            True, own_sums, values, value_offsets, strides[1, 2], end, keys, offsets[1 - side, 0], strides[0, 2],
+            next_count, group, codes, rows, scores,
         )  # fmt: skip
         side, count, task = 1 - side, next_count, next_task
 

@@ -1,7 +1,10 @@
-"""What decode computes: the query heads of a kv head against UNROLL of its keys, and of its values.
+"""What decode computes: the query heads of a kv head against its keys, and against its values.
 
-Up to three query heads at a time: a number of a row that is in a register serves them all, and 12 sums or
-weights, with what they meet, fill the 16 registers of AVX2.
+Up to four query heads at a time meet UNROLL rows, or half of them where registers are few: a number of a row
+that is in a register serves all the heads, a query or a sum all the rows.
+
+All loops over a tile are in one function, which makes no array and hands none on: numba counts references
+with locked instructions, and these hold up every load behind them, so that memory would stand still.
 """
 
 from collections.abc import Callable, Generator
@@ -15,7 +18,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from engine.attention.cpu_jit import compiled
-from engine.attention.cpu_rows import UNROLL, ask_for
+from engine.attention.cpu_rows import UNROLL, ask_for_rows, prepare, rows_at
 from engine.attention.cpu_vectors import (
     INDEX,
     LANES,
@@ -24,6 +27,7 @@ from engine.attention.cpu_vectors import (
     Builder,
     Value,
     add_product,
+    can_widen,
     load,
     loop,
     pick,
@@ -32,27 +36,31 @@ from engine.attention.cpu_vectors import (
     vector_at,
 )
 
-MAX_HEADS = 4
+MAX_HEADS = 4  # at a time
+AHEAD = 8192  # bytes: memory answers in time, and they fit in the first-level cache with all else
 
 
 class Pointers:
     """To where each head, each of its scores and each row begins; `whole` vectors, then single numbers."""
 
     def __init__(self, context: Any, builder: Builder, kinds: Any, given: Any, num_heads: int) -> None:
-        heads, rows, starts, scores = (
-            context.make_array(kinds[i])(context, builder, given[i]) for i in (0, 2, 3, 6)
+        heads, cache, offsets, rows, scores = (
+            context.make_array(kinds[i])(context, builder, given[i]) for i in (0, 2, 3, 6, 7)
         )
-        head, at, offset, t = given[1], given[4], given[5], given[7]
+        head, t, offset = given[1], given[4], given[5]
         _, self.width = cgutils.unpack_tuple(builder, heads.shape, 2)
         _, tile = cgutils.unpack_tuple(builder, scores.shape, 2)
         self.whole = builder.and_(self.width, INDEX(-LANES))
-        self.dtype = kinds[2].dtype
         numbers = [builder.add(head, INDEX(h)) for h in range(num_heads)]
         self.heads = [builder.gep(heads.data, [builder.mul(number, self.width)]) for number in numbers]
         first = [builder.add(builder.mul(number, tile), t) for number in numbers]
         self.scores = [builder.gep(scores.data, [index]) for index in first]
-        places = [builder.gep(starts.data, [builder.add(at, INDEX(j))]) for j in range(UNROLL)]
-        self.rows = [builder.gep(rows.data, [builder.add(builder.load(one), offset)]) for one in places]
+        if can_widen(kinds[2].dtype):
+            self.dtype = kinds[2].dtype
+            self.rows = rows_at(builder, cache.data, offsets.data, t, offset)
+        else:
+            self.dtype = kinds[6].dtype
+            self.rows = [builder.gep(rows.data, [builder.mul(INDEX(j), self.width)]) for j in range(UNROLL)]
 
     @contextmanager
     def rest(self, builder: Builder) -> Generator[Value]:
@@ -63,11 +71,11 @@ class Pointers:
 
 
 def _of_heads(emit_body: Callable[[Builder, Pointers], None]) -> Any:
-    """`emit_body` for one to four heads, as the number that comes last says."""
+    """`emit_body` for one to MAX_HEADS heads, as the number that comes last says."""
 
     @intrinsic
     def function(
-        typing: Any, heads: Any, head: Any, rows: Any, starts: Any, at: Any, offset: Any, scores: Any, t: Any,
+        typing: Any, heads: Any, head: Any, cache: Any, offsets: Any, t: Any, offset: Any, rows: Any, scores: Any,
         number: Any,
     ) -> Any:  # fmt: skip
         def emit(context: Any, builder: Builder, signature: Any, arguments: Any) -> Value:
@@ -77,7 +85,7 @@ def _of_heads(emit_body: Callable[[Builder, Pointers], None]) -> Any:
             return context.get_dummy_value()
 
         index = types.intp
-        return types.void(heads, index, rows, starts, index, index, scores, index, index), emit
+        return types.void(heads, index, cache, offsets, index, index, rows, scores, index), emit
 
     return function
 
@@ -173,46 +181,39 @@ def how_many(left: Any) -> Any:
 
 
 @compiled
-def score_tokens(
-    queries: Any, rows: Any, starts: Any, at: int, stride: int, group: int, scores: Any, t: int, stop: int,
-    end: int, asked: Any, asked_starts: Any, asked_stride: int, num_asked: int,
+def read_tile(
+    are_values: bool, heads: Any, cache: Any, offsets: Any, stride: int, end: int, next_cache: Any,
+    next_offsets: Any, next_stride: int, num_next: int, group: int, codes: Any, rows: Any, scores: Any,
 ) -> None:  # fmt: skip
-    """scores[h, t] = queries[h] . rows[starts[at + i] + h // group * stride :] for the tokens [t, stop).
+    """The tokens t < end of a tile, with row = cache[offsets[t] + h // group * stride :], for all heads h:
 
-    Meanwhile memory is asked for the heads of t / end of the tokens at `asked_starts` of `asked`.
-    queries [heads, head_dim] and scores [heads, tile] are float32, `rows` a flat cache; all contiguous.
+        keys      scores[h, t] = heads[h] . row
+        values    heads[h] += scores[h, t] * row
+
+    heads [num_heads, head_dim] and scores [num_heads, tile] are float32, the caches flat; all contiguous. A
+    tile is whole groups of UNROLL. `rows` float32 [UNROLL, head_dim] is room to work in, for codes.
+
+    Memory is asked for rows AHEAD bytes before they are read, and at the end for the first of the next tile,
+    which has num_next tokens.
     """
-    while t < stop:
-        ask_at = num_asked * t // end // UNROLL * UNROLL
-        ask_until = num_asked * (t + UNROLL) // end // UNROLL * UNROLL
-        for kv_head in range(queries.shape[0] // group):
-            for token in range(ask_at, ask_until, UNROLL):
-                ask_for(asked, asked_starts, token, kv_head * asked_stride, queries.shape[1])
-            head = kv_head * group
-            while head < kv_head * group + group:
-                number = how_many(kv_head * group + group - head)
-                score(queries, head, rows, starts, at, kv_head * stride, scores, t, number)
+    num_kv_heads, width = heads.shape[0] // group, heads.shape[1]
+    ahead = max(AHEAD // (UNROLL * width * cache.itemsize), 1)
+    ask_t, ask_head = ahead // num_kv_heads * UNROLL, ahead % num_kv_heads
+    for t in range(0, end, UNROLL):
+        for kv_head in range(num_kv_heads):
+            if ask_t < end:
+                ask_for_rows(cache, offsets, ask_t, ask_head * stride, width)
+            elif ask_t - end < num_next:
+                ask_for_rows(next_cache, next_offsets, ask_t - end, ask_head * next_stride, width)
+            ask_head += 1
+            if ask_head == num_kv_heads:
+                ask_t, ask_head = ask_t + UNROLL, 0
+            prepare(cache, offsets, t, kv_head * stride, codes, rows)
+            head, stop = kv_head * group, kv_head * group + group
+            while head < stop:
+                number = how_many(stop - head)
+                if are_values:
+                    add(heads, head, cache, offsets, t, kv_head * stride, rows, scores, number)
+                else:
+                    score(heads, head, cache, offsets, t, kv_head * stride, rows, scores, number)
                 head += number
-        t += UNROLL
-        at += UNROLL
-
-
-@compiled
-def add_tokens(
-    sums: Any, rows: Any, starts: Any, at: int, stride: int, group: int, weights: Any, t: int, stop: int,
-    end: int, asked: Any, asked_starts: Any, asked_stride: int, num_asked: int,
-) -> None:  # fmt: skip
-    """sums[h] += weights[h, t] * rows[starts[at] + h // group * stride :], summed over [t, stop); as above."""
-    while t < stop:
-        ask_at = num_asked * t // end // UNROLL * UNROLL
-        ask_until = num_asked * (t + UNROLL) // end // UNROLL * UNROLL
-        for kv_head in range(sums.shape[0] // group):
-            for token in range(ask_at, ask_until, UNROLL):
-                ask_for(asked, asked_starts, token, kv_head * asked_stride, sums.shape[1])
-            head = kv_head * group
-            while head < kv_head * group + group:
-                number = how_many(kv_head * group + group - head)
-                add(sums, head, rows, starts, at, kv_head * stride, weights, t, number)
-                head += number
-        t += UNROLL
-        at += UNROLL

@@ -11,8 +11,7 @@ from numba import types
 from numba.extending import intrinsic, overload
 
 from engine.attention.cpu_jit import FASTMATH, compiled
-from engine.attention.cpu_vectors import INDEX, can_widen, loop, widen_vectors
-from engine.attention.cpu_vectors import ask_for as _ask_for
+from engine.attention.cpu_vectors import INDEX, Builder, Value, ask_for, can_widen, loop, widen_vectors
 
 f32, u32 = np.float32, np.uint32
 UNROLL = 4  # rows read together, so that a query or a sum is loaded once for four
@@ -70,49 +69,41 @@ def load_head(
         widen(source, offsets[t + j] + head_offset, codes, rows, row + j, width)
 
 
-def rows_of(
-    source: Any, offsets: Any, t: Any, stride: Any, codes: Any, rows: Any, starts: Any, num_heads: Any
-) -> Any:
-    """Where UNROLL tokens can be read by vectors: a flat array, starts, the first of them, the head stride.
-
-    It is the cache itself, unless that holds codes: then it is `rows` [num_heads * UNROLL, head_dim], which
-    they are written to as numbers; `starts` [UNROLL] says where the first head of each token begins there.
-    `stride` is from one kv head of a token to the next.
-    """
+def prepare(source: Any, offsets: Any, t: Any, head_offset: Any, codes: Any, rows: Any) -> None:
+    """`load_head` into `rows` [UNROLL, head_dim], unless vectors can be read from the cache as they lie."""
 
 
-@overload(rows_of, jit_options={"fastmath": FASTMATH})
-def _rows_of(
-    source: Any, offsets: Any, t: Any, stride: Any, codes: Any, rows: Any, starts: Any, num_heads: Any
-) -> Any:
-    def as_they_lie(
-        source: Any, offsets: Any, t: Any, stride: Any, codes: Any, rows: Any, starts: Any, num_heads: Any
-    ) -> Any:
-        return source, offsets, t, stride
+@overload(prepare)
+def _prepare(source: Any, offsets: Any, t: Any, head_offset: Any, codes: Any, rows: Any) -> Any:
+    def nothing(source: Any, offsets: Any, t: Any, head_offset: Any, codes: Any, rows: Any) -> None:
+        pass
 
-    def written(
-        source: Any, offsets: Any, t: Any, stride: Any, codes: Any, rows: Any, starts: Any, num_heads: Any
-    ) -> Any:
-        for j in range(UNROLL):
-            for head in range(num_heads):
-                first, row = offsets[t + j] + head * stride, head * UNROLL + j
-                widen(source, first, codes, rows, row, rows.shape[1])
-        return rows.reshape(-1), starts, 0, UNROLL * rows.shape[1]
+    def written(source: Any, offsets: Any, t: Any, head_offset: Any, codes: Any, rows: Any) -> None:
+        load_head(source, offsets, t, head_offset, codes, rows, 0, rows.shape[1])
 
-    return as_they_lie if can_widen(source.dtype) else written
+    return nothing if can_widen(source.dtype) else written
+
+
+def rows_at(builder: Builder, source: Value, offsets: Value, t: Value, head_offset: Value) -> list[Value]:
+    """Pointers to source[offsets[t + j] + head_offset], for j < UNROLL."""
+    places = [builder.gep(offsets, [builder.add(t, INDEX(j))]) for j in range(UNROLL)]
+    return [builder.gep(source, [builder.add(builder.load(place), head_offset)]) for place in places]
 
 
 @intrinsic
-def ask_for(typing: Any, source: Any, offsets: Any, t: Any, head_offset: Any, width: Any) -> Any:
-    """Asks memory for one head of UNROLL tokens that will be read: it answers after some 100 ns."""
+def ask_for_rows(typing: Any, source: Any, offsets: Any, t: Any, head_offset: Any, width: Any) -> Any:
+    """Asks memory for one head of UNROLL tokens, read soon and only once: it answers after some 100 ns."""
 
-    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        kinds, (source, offsets, t, head_offset, width) = signature.args, arguments
-        data, places = (context.make_array(kind)(context, builder, one).data for kind, one in zip(kinds[:2], (source, offsets)))
-        rows = [builder.gep(data, [builder.add(builder.load(builder.gep(places, [builder.add(t, INDEX(j))])), head_offset)]) for j in range(UNROLL)]
-        with loop(builder, INDEX(0), width, 64 * 8 // kinds[0].dtype.bitwidth) as (d, _):
+    def emit(context: Any, builder: Builder, signature: Any, arguments: Any) -> Value:
+        source, offsets = (
+            context.make_array(kind)(context, builder, array).data
+            for kind, array in zip(signature.args[:2], arguments[:2], strict=True)
+        )
+        rows = rows_at(builder, source, offsets, *arguments[2:4])
+        line = 64 * 8 // signature.args[0].dtype.bitwidth
+        with loop(builder, INDEX(0), arguments[4], line) as (d, _):
             for row in rows:
-                _ask_for(builder, builder.gep(row, [d]), level=1)
+                ask_for(builder, builder.gep(row, [d]), level=None)
         return context.get_dummy_value()
 
     index = types.intp

@@ -84,25 +84,17 @@ def loop(builder: Builder, start: Value, stop: Value, step: int) -> Any:
     return cgutils.for_range_slice(builder, start, stop, INDEX(step), INDEX)
 
 
-def ask_for(builder: Builder, pointer: Value, *, level: int) -> None:
-    """Asks memory for the cache line of `pointer`, into the cache of that level (1 to 3)."""
+def ask_for(builder: Builder, pointer: Value, *, level: int | None) -> None:
+    """Asks memory for the cache line of `pointer`, into the cache of that level (1 to 3).
+
+    None: it will be read soon, and once. It goes into the first level and, where a processor can, no further:
+    to push other lines from cache to cache takes time.
+    """
     byte_pointer, int32 = ir.IntType(8).as_pointer(), ir.IntType(32)
     kind = ir.FunctionType(ir.VoidType(), [byte_pointer, int32, int32, int32])
     call = builder.module.declare_intrinsic("llvm.prefetch", [byte_pointer], kind)
-    address = builder.bitcast(pointer, byte_pointer)
-    builder.call(call, [address, int32(0), int32(4 - level), int32(1)])  # to read, level, data
-
-
-@intrinsic
-def prefetch(typing: Any, source: Any, index: Any) -> Any:
-    """Asks for the cache line of source[index], to be there when it is read."""
-
-    def emit(context: Any, builder: Builder, signature: Any, arguments: Any) -> Value:
-        array = context.make_array(signature.args[0])(context, builder, arguments[0])
-        ask_for(builder, builder.gep(array.data, [arguments[1]]), level=1)
-        return context.get_dummy_value()
-
-    return types.void(source, index), emit
+    locality = 0 if level is None else 4 - level
+    builder.call(call, [builder.bitcast(pointer, byte_pointer), int32(0), int32(locality), int32(1)])
 
 
 @intrinsic
