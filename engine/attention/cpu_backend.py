@@ -5,7 +5,6 @@ numba's parallel layer (of which one kind breaks under two callers) is not used 
 """
 
 from collections.abc import Callable
-from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -14,7 +13,7 @@ import torch
 from torch import Tensor
 
 from engine.attention.backends import Run
-from engine.attention.checks import QUANTIZED_DTYPES, require
+from engine.attention.checks import require
 from engine.attention.cpu_decode import CHUNK, decode_chunks, merge_chunks
 from engine.attention.cpu_prefill import NUM_ROWS, prefill_tiles
 from engine.attention.features import Features
@@ -25,8 +24,14 @@ PIECES_PER_THREAD = 4  # so that a thread that lost its core for a while delays 
 MIN_SHARED_READS = 1 << 16  # numbers read; with fewer, waking threads costs more than it saves
 NO_WINDOW = 1 << 62
 
-# See `engine.attention.cpu_vectors`; all others are codes.
-STORED_AS = {torch.float32: torch.float32, torch.float16: torch.uint16, torch.bfloat16: torch.int16}
+STORED_AS = {  # see `engine.attention.cpu_vectors`
+    torch.float32: torch.float32,
+    torch.float16: torch.uint16,
+    torch.bfloat16: torch.int16,
+    torch.int8: torch.int8,
+    torch.float8_e4m3fn: torch.uint8,
+    torch.float8_e5m2: torch.bool,
+}
 
 Array = np.ndarray[Any, Any]
 NO_SCALES = np.zeros(0, np.float32)
@@ -136,30 +141,21 @@ def scaled_query(query: Tensor, kv: KV, features: Features) -> Array:
 
 
 def layout_arguments(kv: KV) -> tuple[Any, ...]:
-    """How the kernels find a number in a layer's flat caches and widen it: strides, codes, and the table."""
+    """How the kernels find a number in a layer's flat caches: strides, the table, the block size."""
     keys, values, key_scales, _ = kv.stored
     of_scales = (0, 0, 0) if key_scales is None else kv.strides(key_scales)
     strides = np.array([kv.strides(keys), kv.strides(values), of_scales], dtype=np.int64)
     table = kv.table.numpy().astype(np.int64)
-    return strides, code_numbers(kv.stored.keys.dtype), table, kv.block_size
+    return strides, table, kv.block_size
 
 
 def flat(cache: Tensor | None) -> Array:
     """The memory from the first element to the last as one array, without a copy; empty for no tensor."""
     if cache is None:
         return NO_SCALES
-    as_stored = STORED_AS.get(cache.dtype, torch.uint8)
     span = sum((size - 1) * stride for size, stride in zip(cache.shape, cache.stride(), strict=True)) + 1
     is_empty = cache.numel() == 0
-    return cache.detach().view(as_stored).as_strided((0 if is_empty else span,), (1,)).numpy()
-
-
-@cache
-def code_numbers(dtype: torch.dtype) -> Array:
-    """What each of the 256 codes of an 8-bit dtype stands for; nothing for a wider one."""
-    if dtype not in QUANTIZED_DTYPES:
-        return np.zeros(0, np.float32)
-    return torch.arange(256, dtype=torch.uint8).view(dtype).to(torch.float32).numpy()
+    return cache.detach().view(STORED_AS[cache.dtype]).as_strided((0 if is_empty else span,), (1,)).numpy()
 
 
 def feature_arguments(query: Tensor, kv: KV, features: Features) -> tuple[Any, ...]:

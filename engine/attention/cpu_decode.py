@@ -15,7 +15,7 @@ import numpy as np
 
 from engine.attention.cpu_heads import read_tile
 from engine.attention.cpu_jit import compiled
-from engine.attention.cpu_rows import ONE, UNROLL, ZERO, exp, f32
+from engine.attention.cpu_rows import ONE, ZERO, exp, f32
 from engine.attention.cpu_tiles import TILE, fill, locate, round_up, soften, stretch, weigh
 
 CHUNK = 256
@@ -24,7 +24,7 @@ CHUNK = 256
 @compiled
 def decode_chunks(
     first: int, last: int, tasks: Any, query: Any, keys: Any, values: Any, key_scales: Any, value_scales: Any,
-    strides: Any, codes: Any, table: Any, block_size: int, seq_lens: Any, sinks: int,
+    strides: Any, table: Any, block_size: int, seq_lens: Any, sinks: int,
     window: int, until: Any, softcap: float, slopes: Any, sums: Any, tops: Any, totals: Any,
 ) -> None:  # fmt: skip
     """Tasks [first, last): attention of one query token over one chunk of its context, for all heads.
@@ -39,7 +39,6 @@ def decode_chunks(
     offsets = np.empty((2, 3, TILE), np.int64)  # of this tile and of the next, by turns
     positions = np.empty((2, TILE), np.int64)
     scores = np.empty((num_heads, TILE), f32)
-    rows = np.empty((UNROLL, head_dim), f32)
     for task in range(first, last):
         fill(sums[task], ZERO)
         for head in range(num_heads):
@@ -59,8 +58,8 @@ def decode_chunks(
         position, queries = seq_lens[sequence] - 1, query[sequence]
         end = round_up(count)
         read_tile(
-            False, queries, keys, key_offsets, strides[0, 2], end, values, value_offsets, strides[1, 2], count,
-            group, codes, rows, scores,
+            False, queries, keys, key_offsets, strides[0, 2], end, values, value_offsets, strides[1, 2],
+            count, group, scores,
         )  # fmt: skip
         for head in range(num_heads):
             scale_at = head // group * strides[2, 2]
@@ -74,8 +73,8 @@ def decode_chunks(
                 for d in range(head_dim):
                     own_sums[head, d] *= rescale
         read_tile(
-            True, own_sums, values, value_offsets, strides[1, 2], end, keys, offsets[1 - side, 0], strides[0, 2],
-            next_count, group, codes, rows, scores,
+            True, own_sums, values, value_offsets, strides[1, 2], end, keys, offsets[1 - side, 0],
+            strides[0, 2], next_count, group, scores,
         )  # fmt: skip
         side, count, task = 1 - side, next_count, next_task
 

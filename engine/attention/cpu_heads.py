@@ -18,7 +18,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from engine.attention.cpu_jit import compiled
-from engine.attention.cpu_rows import UNROLL, ask_for_rows, prepare, rows_at
+from engine.attention.cpu_rows import UNROLL, ask_for_rows, rows_at
 from engine.attention.cpu_vectors import (
     INDEX,
     LANES,
@@ -27,7 +27,6 @@ from engine.attention.cpu_vectors import (
     Builder,
     Value,
     add_product,
-    can_widen,
     load,
     loop,
     pick,
@@ -44,8 +43,8 @@ class Pointers:
     """To where each head, each of its scores and each row begins; `whole` vectors, then single numbers."""
 
     def __init__(self, context: Any, builder: Builder, kinds: Any, given: Any, num_heads: int) -> None:
-        heads, cache, offsets, rows, scores = (
-            context.make_array(kinds[i])(context, builder, given[i]) for i in (0, 2, 3, 6, 7)
+        heads, cache, offsets, scores = (
+            context.make_array(kinds[i])(context, builder, given[i]) for i in (0, 2, 3, 6)
         )
         head, t, offset = given[1], given[4], given[5]
         _, self.width = cgutils.unpack_tuple(builder, heads.shape, 2)
@@ -55,12 +54,8 @@ class Pointers:
         self.heads = [builder.gep(heads.data, [builder.mul(number, self.width)]) for number in numbers]
         first = [builder.add(builder.mul(number, tile), t) for number in numbers]
         self.scores = [builder.gep(scores.data, [index]) for index in first]
-        if can_widen(kinds[2].dtype):
-            self.dtype = kinds[2].dtype
-            self.rows = rows_at(builder, cache.data, offsets.data, t, offset)
-        else:
-            self.dtype = kinds[6].dtype
-            self.rows = [builder.gep(rows.data, [builder.mul(INDEX(j), self.width)]) for j in range(UNROLL)]
+        self.dtype = kinds[2].dtype
+        self.rows = rows_at(builder, cache.data, offsets.data, t, offset)
 
     @contextmanager
     def rest(self, builder: Builder) -> Generator[Value]:
@@ -75,7 +70,7 @@ def _of_heads(emit_body: Callable[[Builder, Pointers], None]) -> Any:
 
     @intrinsic
     def function(
-        typing: Any, heads: Any, head: Any, cache: Any, offsets: Any, t: Any, offset: Any, rows: Any, scores: Any,
+        typing: Any, heads: Any, head: Any, cache: Any, offsets: Any, t: Any, offset: Any, scores: Any,
         number: Any,
     ) -> Any:  # fmt: skip
         def emit(context: Any, builder: Builder, signature: Any, arguments: Any) -> Value:
@@ -85,7 +80,7 @@ def _of_heads(emit_body: Callable[[Builder, Pointers], None]) -> Any:
             return context.get_dummy_value()
 
         index = types.intp
-        return types.void(heads, index, cache, offsets, index, index, rows, scores, index), emit
+        return types.void(heads, index, cache, offsets, index, index, scores, index), emit
 
     return function
 
@@ -183,7 +178,7 @@ def how_many(left: Any) -> Any:
 @compiled
 def read_tile(
     are_values: bool, heads: Any, cache: Any, offsets: Any, stride: int, end: int, next_cache: Any,
-    next_offsets: Any, next_stride: int, num_next: int, group: int, codes: Any, rows: Any, scores: Any,
+    next_offsets: Any, next_stride: int, num_next: int, group: int, scores: Any,
 ) -> None:  # fmt: skip
     """The tokens t < end of a tile, with row = cache[offsets[t] + h // group * stride :], for all heads h:
 
@@ -191,7 +186,7 @@ def read_tile(
         values    heads[h] += scores[h, t] * row
 
     heads [num_heads, head_dim] and scores [num_heads, tile] are float32, the caches flat; all contiguous. A
-    tile is whole groups of UNROLL. `rows` float32 [UNROLL, head_dim] is room to work in, for codes.
+    tile is whole groups of UNROLL.
 
     Memory is asked for rows AHEAD bytes before they are read, and at the end for the first of the next tile,
     which has num_next tokens.
@@ -202,18 +197,18 @@ def read_tile(
     for t in range(0, end, UNROLL):
         for kv_head in range(num_kv_heads):
             if ask_t < end:
-                ask_for_rows(cache, offsets, ask_t, ask_head * stride, width)
+                ask_for_rows(cache, offsets, ask_t, ask_head * stride, width)  # pyright: ignore[reportCallIssue]
             elif ask_t - end < num_next:
-                ask_for_rows(next_cache, next_offsets, ask_t - end, ask_head * next_stride, width)
+                at = ask_t - end
+                ask_for_rows(next_cache, next_offsets, at, ask_head * next_stride, width)  # pyright: ignore[reportCallIssue]
             ask_head += 1
             if ask_head == num_kv_heads:
                 ask_t, ask_head = ask_t + UNROLL, 0
-            prepare(cache, offsets, t, kv_head * stride, codes, rows)
             head, stop = kv_head * group, kv_head * group + group
             while head < stop:
                 number = how_many(stop - head)
                 if are_values:
-                    add(heads, head, cache, offsets, t, kv_head * stride, rows, scores, number)
+                    add(heads, head, cache, offsets, t, kv_head * stride, scores, number)
                 else:
-                    score(heads, head, cache, offsets, t, kv_head * stride, rows, scores, number)
+                    score(heads, head, cache, offsets, t, kv_head * stride, scores, number)
                 head += number

@@ -42,7 +42,7 @@ def hide(scores: Any, positions: Any, count: int, position: int, sinks: int, win
 @compiled
 def prefill_tiles(
     first: int, last: int, tasks: Any, query: Any, keys: Any, values: Any, key_scales: Any, value_scales: Any,
-    strides: Any, codes: Any, table: Any, block_size: int, sinks: int, window: int, until: Any,
+    strides: Any, table: Any, block_size: int, sinks: int, window: int, until: Any,
     softcap: float, slopes: Any, out: Any,
 ) -> None:  # fmt: skip
     """Tasks [first, last): attention of one tile of query tokens of one sequence, for one kv head.
@@ -78,13 +78,11 @@ def prefill_tiles(
                 until[sequence], first_position, offsets, positions,
             )  # fmt: skip
             for t in range(0, count, UNROLL):
-                load_head(keys, key_offsets, t, kv_head * key_head_stride, codes, rows, 0, head_dim)
+                load_head(keys, key_offsets, t, kv_head * key_head_stride, rows, 0, head_dim)
                 for d in range(head_dim):
                     for j in range(UNROLL):
                         keys_t[d, t + j] = rows[j, d]
-                load_head(
-                    values, value_offsets, t, kv_head * value_head_stride, codes, tile_values, t, head_dim
-                )
+                load_head(values, value_offsets, t, kv_head * value_head_stride, tile_values, t, head_dim)
             fill(scores, ZERO)
             add_product(queries, keys_t, padded_dim, scores)
             for r in range(num_used):

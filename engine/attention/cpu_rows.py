@@ -1,22 +1,18 @@
-"""Reading a few keys or values as float32, whatever the cache stores, and e**x as vector code.
-
-Widening costs a shift (bfloat16), a conversion (float16) or a look-up among 256 numbers (8 bits).
-"""
+"""Reading a few keys or values as float32, whatever the cache stores, and e**x as vector code."""
 
 from typing import Any
 
 import numba
 import numpy as np
 from numba import types
-from numba.extending import intrinsic, overload
+from numba.extending import intrinsic
 
-from engine.attention.cpu_jit import FASTMATH, compiled
-from engine.attention.cpu_vectors import INDEX, Builder, Value, ask_for, can_widen, loop, widen_vectors
+from engine.attention.cpu_jit import compiled
+from engine.attention.cpu_vectors import INDEX, NUM_BYTES, Builder, Value, ask_for, loop, widen_vectors
 
-f32, u32 = np.float32, np.uint32
+f32 = np.float32
 UNROLL = 4  # rows read together, so that a query or a sum is loaded once for four
 ZERO, ONE, HALF = f32(0), f32(1), f32(0.5)
-REBIAS = f32(2.0**112)  # from an exponent that counts from 15 to one that counts from 127
 LOG2E, LN2_HIGH, LN2_LOW = f32(1.4426950408889634), f32(0.693359375), f32(-2.12194440e-4)
 
 
@@ -32,56 +28,11 @@ def exp(x: Any) -> Any:
     return ZERO if x < f32(-87) else (p * (r * r) + r + ONE) * power
 
 
-def widen(source: Any, first: Any, codes: Any, rows: Any, row: Any, width: Any) -> None:
-    """rows[row, :width] = the numbers of a flat cache from `first` on, as float32."""
-
-
-@overload(widen, jit_options={"fastmath": FASTMATH})
-def _widen(source: Any, first: Any, codes: Any, rows: Any, row: Any, width: Any) -> Any:
-    def by_vectors(source: Any, first: Any, codes: Any, rows: Any, row: Any, width: Any) -> None:
-        widen_vectors(source, first, rows, row, width)  # pyright: ignore[reportCallIssue]
-
-    def from_codes(source: Any, first: Any, codes: Any, rows: Any, row: Any, width: Any) -> None:
-        for d in range(width):
-            rows[row, d] = codes[source[np.uintp(first + d)]]  # unsigned: no test for negatives
-
-    def from_float16(source: Any, first: Any, codes: Any, rows: Any, row: Any, width: Any) -> None:
-        for d in range(width):  # sign, 5 bits of exponent, 10 of mantissa
-            bits = u32(source[np.uintp(first + d)])
-            magnitude = bits & u32(0x7FFF)
-            shifted = u32(magnitude << u32(13))
-            finite = shifted.view(np.float32) * REBIAS  # subnormals too
-            special = u32(shifted | u32(0x7F800000)).view(np.float32)
-            number = special if magnitude >= u32(0x7C00) else finite
-            rows[row, d] = -number if bits & u32(0x8000) else number
-
-    if can_widen(source.dtype):
-        return by_vectors
-    return from_codes if source.dtype == numba.uint8 else from_float16
-
-
 @compiled
-def load_head(
-    source: Any, offsets: Any, t: int, head_offset: int, codes: Any, rows: Any, row: int, width: int
-) -> None:
-    """rows[row + j, :width] = one head of the token at offsets[t + j], for j < UNROLL."""
+def load_head(source: Any, offsets: Any, t: int, head_offset: int, rows: Any, row: int, width: int) -> None:
+    """rows[row + j, :width] = one head of the token at offsets[t + j] as float32, for j < UNROLL."""
     for j in range(UNROLL):
-        widen(source, offsets[t + j] + head_offset, codes, rows, row + j, width)
-
-
-def prepare(source: Any, offsets: Any, t: Any, head_offset: Any, codes: Any, rows: Any) -> None:
-    """`load_head` into `rows` [UNROLL, head_dim], unless vectors can be read from the cache as they lie."""
-
-
-@overload(prepare)
-def _prepare(source: Any, offsets: Any, t: Any, head_offset: Any, codes: Any, rows: Any) -> Any:
-    def nothing(source: Any, offsets: Any, t: Any, head_offset: Any, codes: Any, rows: Any) -> None:
-        pass
-
-    def written(source: Any, offsets: Any, t: Any, head_offset: Any, codes: Any, rows: Any) -> None:
-        load_head(source, offsets, t, head_offset, codes, rows, 0, rows.shape[1])
-
-    return nothing if can_widen(source.dtype) else written
+        widen_vectors(source, offsets[t + j] + head_offset, rows, row + j, width)  # pyright: ignore[reportCallIssue]
 
 
 def rows_at(builder: Builder, source: Value, offsets: Value, t: Value, head_offset: Value) -> list[Value]:
@@ -100,7 +51,7 @@ def ask_for_rows(typing: Any, source: Any, offsets: Any, t: Any, head_offset: An
             for kind, array in zip(signature.args[:2], arguments[:2], strict=True)
         )
         rows = rows_at(builder, source, offsets, *arguments[2:4])
-        line = 64 * 8 // signature.args[0].dtype.bitwidth
+        line = 64 // NUM_BYTES[signature.args[0].dtype]
         with loop(builder, INDEX(0), arguments[4], line) as (d, _):
             for row in rows:
                 ask_for(builder, builder.gep(row, [d]), level=None)
