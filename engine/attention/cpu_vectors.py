@@ -14,7 +14,7 @@ from numba.extending import intrinsic
 
 
 def has(feature: str) -> bool:
-    """Whether numba compiles for a processor with it: NUMBA_CPU_FEATURES says (+avx2,+fma), or this one has."""
+    """Whether numba compiles for a processor with it, by NUMBA_CPU_FEATURES (+avx2,+fma) or by this one."""
     asked: str | None = config.CPU_FEATURES  # pyright: ignore[reportAttributeAccessIssue]
     if asked is not None:
         return f"+{feature}" in asked.split(",")
