@@ -32,20 +32,11 @@ from engine.attention.cpu_atomics import (
     rest_a_moment,
 )
 from engine.attention.cpu_jit import compiled
-from engine.attention.cpu_vectors import (
-    INDEX,
-    LANES,
-    add_product,
-    ask_for,
-    load,
-    loop,
-    spread,
-    variables,
-    vector_at,
-)
+from engine.attention.cpu_products import TILE_ROWS, emit_tile
+from engine.attention.cpu_vectors import INDEX, LANES, ask_for, vector_at
 from engine.team import Standby
 
-VECTORS, TILE_ROWS = 3, 4  # 12 sums, 3 loads and 1 factor: the 16 registers of AVX2
+VECTORS = 3  # times TILE_ROWS are 12 sums, with 3 loads and 1 factor the 16 registers of AVX2
 WIDTH = LANES * VECTORS
 DEPTH = 192  # inputs at a time: their part of a panel, 18 KB, stays in the first-level cache
 BLOCK = 128  # rows at a time: their part of x, 96 KB, stays in the second-level cache
@@ -73,24 +64,21 @@ def _tile(num_rows: int) -> Any:
             factors = [builder.gep(x.data, [builder.mul(r, depth)]) for r in rows]
             first = builder.mul(panel, builder.mul(depth, INDEX(WIDTH)))
             weights = builder.gep(panels.data, [first])
-            targets = [
-                vector_at(builder, builder.gep(out.data, [builder.add(builder.mul(r, width), column)]), v)
-                for r in rows
-                for v in range(VECTORS)
-            ]
-            sums = variables(builder, [builder.load(target, align=4) for target in targets])
-            with loop(builder, start, stop, 1) as (k, _):
-                place = builder.gep(weights, [builder.mul(k, INDEX(WIDTH))])
+            targets = [builder.gep(out.data, [builder.add(builder.mul(r, width), column)]) for r in rows]
+
+            def weights_of(k: Any) -> Any:
                 of_this = builder.mul(builder.sub(k, start), step)
                 ask_for(builder, builder.gep(asked, [of_this]), level=2)
-                loaded = [load(builder, vector_at(builder, place, v)) for v in range(VECTORS)]
-                for r, line in enumerate(factors):
-                    factor = spread(builder, builder.load(builder.gep(line, [k])))
-                    for v, weight in enumerate(loaded):
-                        one = sums[r * VECTORS + v]
-                        builder.store(add_product(builder, factor, weight, builder.load(one)), one)
-            for target, one in zip(targets, sums, strict=True):
-                builder.store(builder.load(one), target, align=4)
+                return builder.gep(weights, [builder.mul(k, INDEX(WIDTH))])
+
+            emit_tile(
+                builder,
+                [lambda k, one=one: builder.gep(one, [k]) for one in factors],
+                weights_of,
+                [[vector_at(builder, target, v) for v in range(VECTORS)] for target in targets],
+                start,
+                stop,
+            )
             return context.get_dummy_value()
 
         index = types.intp

@@ -16,7 +16,8 @@ import numpy as np
 from engine.attention.cpu_heads import read_tile
 from engine.attention.cpu_jit import compiled
 from engine.attention.cpu_rows import ONE, ZERO, exp, f32
-from engine.attention.cpu_tiles import TILE, fill, locate, round_up, soften, stretch, weigh
+from engine.attention.cpu_softmax import soften, stretch, weigh
+from engine.attention.cpu_tiles import TILE, fill, locate, round_up
 
 CHUNK = 256
 

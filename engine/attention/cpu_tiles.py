@@ -1,11 +1,9 @@
-"""What decode and prefill do with one tile of keys: find it, then take its scores through the softmax."""
+"""Where the next tile of keys lies that a query may see, for decode and prefill."""
 
 from typing import Any
 
-import numpy as np
-
 from engine.attention.cpu_jit import compiled
-from engine.attention.cpu_rows import UNROLL, ZERO, exp, f32
+from engine.attention.cpu_rows import UNROLL
 
 TILE = 64  # keys between two looks at the running maximum
 
@@ -54,40 +52,3 @@ def locate(
         for t in range(count, round_up(count)):
             offsets[which, t] = offsets[which, count - 1]
     return count, token
-
-
-@compiled
-def stretch(numbers: Any, count: int, scales: Any, offsets: Any, head_offset: int) -> None:
-    """numbers[:count] times the scale of each token's head; nothing where there are no scales."""
-    if scales.shape[0] > 0:
-        for t in range(count):
-            numbers[t] *= scales[offsets[t] + head_offset]
-
-
-@compiled
-def soften(scores: Any, positions: Any, count: int, position: int, softcap: float, slope: float) -> None:
-    """Softcap (0 is none), then ALiBi, on the scores of one query at `position`."""
-    if softcap > ZERO:
-        for t in range(count):
-            scores[t] = softcap * np.tanh(scores[t] / softcap)
-    if slope != ZERO:
-        for t in range(count):
-            scores[t] += slope * f32(positions[t] - position)
-
-
-@compiled
-def weigh(scores: Any, count: int, top: float) -> tuple[Any, Any, Any]:
-    """Turns scores[:count] into exp(score - maximum). Returns that maximum, the sum, and what to scale sums
-    kept so far by: exp(top - maximum). Only -inf so far: the maximum stays -inf and every weight is 0.
-    Scores past the count, up to a whole group of UNROLL, become 0."""
-    highest = top
-    for t in range(count):
-        highest = scores[t] if scores[t] > highest else highest
-    base = ZERO if highest == -np.inf else highest
-    total = ZERO
-    for t in range(count):
-        scores[t] = exp(scores[t] - base)
-        total += scores[t]
-    for t in range(count, round_up(count)):
-        scores[t] = ZERO
-    return highest, total, exp(top - base)
