@@ -175,13 +175,13 @@ def multiply_with_help(board: Any, x: Any, panels: Any, out: Any, num_panels: in
 
 
 @compiled
-def stand_by(board: Any, patience: int) -> None:
-    """Helps with every product, until LEAVE changes or for `patience` looks in a row there was none.
+def stand_by(board: Any, leave: int, patience: int) -> None:
+    """Helps with every product, until LEAVE is not `leave` or for `patience` looks in a row there was none.
 
     A helper goes inside first and then looks whether the product is still open; who owns it closes it first
     and then looks whether somebody is inside. So one of them sees the other.
     """
-    leave, done, looks = atomic_get(board, LEAVE), 0, 0
+    done, looks = 0, 0
     while looks < patience and atomic_get(board, LEAVE) == leave:
         if atomic_get(board, IS_OPEN) != 0 and atomic_get(board, TURN) != done:
             atomic_add(board, NUM_INSIDE, 1)

@@ -53,15 +53,16 @@ def together(work: Callable[[], None]) -> None:
 
 
 class Standby:
-    """Helpers that stay awake in a compiled loop, `wait(board, patience)`, while nobody calls `together`.
+    """Helpers who stay awake in a compiled loop, `wait(board, leave, patience)`, until `together` needs them.
 
     The loop ends by itself when it has looked at `board` in vain `patience` times, and as soon as the board's
-    number LEAVE has changed. What else stands on the board is between the loop and who calls the helpers up.
+    number LEAVE is another than `leave`, which it was when the helper was called up: one who is sent away
+    before it has come leaves too. What else stands on the board is between the loop and who calls them up.
     """
 
     LEAVE = 0
 
-    def __init__(self, wait: Callable[[Any, int], None], board_size: int, patience: int) -> None:
+    def __init__(self, wait: Callable[[Any, int, int], None], board_size: int, patience: int) -> None:
         self.board = np.zeros(board_size, np.int64)
         self._wait, self._patience = wait, patience
         self._standing: list[Future[None]] = []
@@ -71,8 +72,9 @@ class Standby:
         """As many as the team has helpers, of whom some may stand already. Does not wait for them."""
         num_helpers = team_size() - 1
         self._standing = [one for one in self._standing if not one.done()]
+        given = self.board, int(self.board[self.LEAVE]), self._patience
         for _ in range(num_helpers - len(self._standing)):
-            self._standing.append(_helpers(num_helpers).submit(self._wait, self.board, self._patience))
+            self._standing.append(_helpers(num_helpers).submit(self._wait, *given))
 
     def send_away(self) -> bool:
         """Tells all to leave, and not to come if they were on their way; whether anybody stood there."""

@@ -46,7 +46,7 @@ def test_a_helper_computes_what_is_posted(arrays) -> None:
     numbers = [x.ctypes.data, 5, 40, panels.ctypes.data, 6, out.ctypes.data, 2, counter.ctypes.data]
     board[PRODUCT : PRODUCT + 8] = numbers
     board[TURN] = board[IS_OPEN] = 1
-    stand_by(board, 100)
+    stand_by(board, 0, 100)
     np.testing.assert_allclose(out, product, rtol=1e-5, atol=1e-5)
     assert board[NUM_INSIDE] == 0
     assert counter[0] > 3, "three pieces were taken, and once there was none"
@@ -110,8 +110,25 @@ def test_helpers_that_stand_by_leave_as_soon_as_others_need_them() -> None:
     assert standby.send_away()
 
 
+def test_a_helper_that_is_sent_away_on_its_way_does_not_stay() -> None:
+    on_its_way, sent_away = threading.Event(), threading.Event()
+
+    def come(board: np.ndarray, leave: int, patience: int) -> None:
+        on_its_way.set()
+        sent_away.wait(60)
+        stand_by(board, leave, patience)
+
+    standby = Standby(come, BOARD_SIZE, FOR_SECONDS)
+    standby.call_up()
+    coming = list(standby._standing)
+    assert on_its_way.wait(60)
+    standby.send_away()
+    sent_away.set()
+    wait_for(lambda: all(one.done() for one in coming), seconds=5)
+
+
 def test_helpers_leave_by_themselves_when_nothing_is_posted() -> None:
-    stand_by(np.zeros(BOARD_SIZE, np.int64), 1000)
+    stand_by(np.zeros(BOARD_SIZE, np.int64), 0, 1000)
 
 
 def test_after_a_fork_nobody_stands_there_and_the_board_is_empty() -> None:
