@@ -38,7 +38,7 @@ from engine.team import Standby
 
 VECTORS = 3  # times TILE_ROWS are 12 sums, with 3 loads and 1 factor the 16 registers of AVX2
 WIDTH = LANES * VECTORS
-DEPTH = 192  # inputs at a time: their part of a panel, 18 KB, stays in the first-level cache
+DEPTH = 192  # inputs at a time: their part of a panel, 18 KB of AVX2, stays in the first-level cache
 BLOCK = 128  # rows at a time: their part of x, 96 KB, stays in the second-level cache
 
 
