@@ -9,14 +9,17 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
+from engine.agreement import compare_steps
 from engine.attend import Reading
 from engine.choose import Speech
 from engine.drafting import make_drafter
 from engine.executor import TorchExecutor
 from engine.graphs import DecodeGraphs
 from engine.histories import Histories
+from engine.holes import Stranding
 from engine.model import LlamaModel
 from engine.physical import Pool
+from engine.probe import Probe
 from engine.sampling import make_chooser
 from engine.setup import make_dropping
 from engine.threads import threads_for
@@ -81,11 +84,15 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """What came of a call of `generate`. `run` is the scheduler's account of it; seconds are measured."""
+    """What came of a call of `generate`. `run` is the scheduler's account of it; seconds are measured.
+
+    `agreement` is what `engine.agreement.compare_steps` found in memory, if it was looked for.
+    """
 
     answers: list[Answer]
     run: Run
     seconds: float
+    agreement: dict[str, Any] | None
 
     @property
     def num_tokens(self) -> int:
@@ -122,7 +129,8 @@ def generate(
     """Answers `prompts`, token ids each, all served together over `pool`, which is empty before and after.
 
     `max_tokens` are ceilings of each answer, in place of `decoding`'s one for all. `graphs` are those of this
-    model and pool (`engine.graphs.make_graphs`).
+    model and pool (`engine.graphs.make_graphs`). With `check`, the allocator's books are verified after every
+    step, and block tables and ledger are read from memory and held against the log: `pool` must be marked.
     Raises InputError for an allocator whose definition is to know how long answers will be.
     """
     if config.allocator in ("oracle", "pow2"):
@@ -153,11 +161,13 @@ def generate(
         chooser=chooser,
         reading=reading,
     )
+    by_id = {request.id: request for request in requests}
+    probe = Probe(pool, by_id, Stranding.of(config), num_known=histories.num_known, reading=reading)
     executor = log.executor = TorchExecutor(
         model,
         pool,
         log,
-        None,
+        probe if check else None,
         histories=histories,
         choice=speech,
         reading=reading,
@@ -175,7 +185,8 @@ def generate(
     seconds = perf_counter() - started
     emitted = histories.emitted
     answers = [_answer(group, emitted, speech, end_ids) for group in run.groups]
-    return Generated(answers, run, seconds)
+    agreement = compare_steps(run, executor.observations) if check else None
+    return Generated(answers, run, seconds, agreement)
 
 
 def warm_up(config: Config, model: LlamaModel, pool: Pool, backend: str = "auto") -> None:

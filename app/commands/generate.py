@@ -65,7 +65,9 @@ def decoding_options(command: Any) -> Any:
 @click.option(
     "--graphs", default="auto", show_default=True, help="CUDA graphs of decode steps: auto | on | off"
 )
-@click.option("--check", is_flag=True, help="verify the allocator's books after every step")
+@click.option(
+    "--check", is_flag=True, help="hold books, block tables and memory against each other at every step"
+)
 @click.option("--json", "as_json", is_flag=True, help="one JSON document on standard output, nothing else")
 @click.option("--quiet", is_flag=True, help="the answers alone: no progress, no figures")
 def generate_command(
@@ -80,12 +82,12 @@ def generate_command(
     as_json: bool,
     quiet: bool,
     **options: Any,
-) -> None:
+) -> int:
     """Let a real model answer each PROMPT, all served together with continuous batching.
 
     The model is smollm2-135m if not given (`pagelab model get smollm2` fetches it), or the PATH of a folder
     with safetensors or of a .gguf file. Keys and values are float32, and the pool is as large as the prompts
-    can need, up to 8192 slots, if not given.
+    can need, up to 8192 slots, if not given. Exit code 1 when --check finds memory other than the log says.
     """
     texts = [*prompts, *(_read_prompts(file) if file else ())]
     if not texts:
@@ -98,7 +100,7 @@ def generate_command(
     config = _config(options, ids, decoding)
     refuse_impossible(config, where)
     with memory_told():
-        model, pool = make_model(config, where), make_pool(config, where, is_marked=False)
+        model, pool = make_model(config, where), make_pool(config, where, is_marked=check)
     recorded = make_graphs(graphs, model, backend)
     warm_up(config, model, pool, backend)
     shown = not quiet and len(ids) > 1
@@ -119,6 +121,7 @@ def generate_command(
         click.echo(orjson.dumps(document(made, texts, text, config), option=orjson.OPT_INDENT_2))
     else:
         show(made, texts, text, quiet=quiet)
+    return 1 if made.agreement and made.agreement["first_difference"] else 0
 
 
 def document(made: Generated, texts: list[str], text: TextSide, config: Config) -> dict[str, Any]:
@@ -149,6 +152,7 @@ def figures(made: Generated) -> dict[str, Any]:
         "kv_pool_bytes": config.pool_bytes,
         "kv_peak_bytes": run.peak_slots * config.spec.kv_bytes_per_token(config.kv_dtype),
         "speculation": speculation(run.work),
+        "agreement": made.agreement,
     }
 
 
@@ -175,6 +179,8 @@ def show(made: Generated, texts: list[str], text: TextSide, *, quiet: bool) -> N
         )
         if made.run.config.speculate:
             click.echo(told(made.run.work), err=True)
+    if made.agreement and (made.agreement["first_difference"] or not quiet):
+        click.echo(told_of_memory(made.agreement), err=True)
 
 
 def told(work: Work) -> str:
@@ -185,6 +191,14 @@ def told(work: Work) -> str:
         f"{work.accepted} of {work.drafted} drafts accepted, {work.accepted / work.drafted:.0%}; "
         f"{work.tokens_per_decode:.2f} tokens a decode step instead of 1"
     )
+
+
+def told_of_memory(agreement: dict[str, Any]) -> str:
+    """What was found in memory, as a sentence."""
+    found = agreement["first_difference"]
+    if found is None:
+        return f"memory was as the log says in all {agreement['steps_compared']} steps"
+    return f"pagelab: step {found['step']}: {found['what']} (the log is simulated, memory measured)"
 
 
 def _as_json(answer: Answer, prompt: str, text: TextSide) -> dict[str, Any]:

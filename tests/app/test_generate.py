@@ -5,8 +5,12 @@ from typing import Any
 
 import orjson
 import pytest
+import torch
 
 from app.cli import run
+from engine.physical import Pool
+from engine.setup import make_pool
+from sim import Config
 from tests.engine.checkpoint.making import reference, write_gguf
 
 
@@ -89,3 +93,29 @@ def test_what_cannot_be_is_one_clear_line(
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("more", [[], ["--speculate", "3"], ["--beam", "3"], ["--kv-dtype", "int8"]], ids=str)
+def test_check_holds_memory_against_the_log_at_every_step(
+    more: list[str], model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["the cat the cat", "two", "--model", model, "--max-tokens", "9", "--check", *more]
+    run_of = answered(capsys, *arguments)["run"]
+    assert run_of["agreement"]["steps_compared"] == run_of["steps"] > 0
+    assert run_of["agreement"]["first_difference"] is None
+    assert run(["generate", *arguments]) == 0
+    assert f"memory was as the log says in all {run_of['steps']} steps\n" in capsys.readouterr().err
+
+
+def test_check_says_where_memory_is_not_as_the_log_says(
+    model: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def dirty(config: Config, device: torch.device, *, is_marked: bool) -> Pool:
+        assert is_marked
+        pool = make_pool(config, device)
+        pool.storage[-1] = 0
+        return pool
+
+    monkeypatch.setattr("app.commands.generate.make_pool", dirty)
+    assert run(["generate", "the cat", "--model", model, "--max-tokens", "3", "--check", "--quiet"]) == 1
+    assert capsys.readouterr().err.startswith("pagelab: step 1: slot ")

@@ -34,14 +34,20 @@ def speak(
     decoding: Decoding,
     end_ids: frozenset[int] = frozenset(),
     prompts: list[list[int]] = PROMPTS,
+    look: bool = True,
     **dials: Any,
 ) -> Generated:
-    """What the engine's twin answers."""
+    """What the engine's twin answers; if we `look`, its memory is as the log says at every step."""
     _, model, path = twins()
     config = Config(**{"model": path, "kv_dtype": "fp32", "pool_tokens": 1024, "max_len": 128, **dials})
-    return generate(
-        prompts, config, decoding, model, make_pool(config, CPU), end_ids=end_ids, backend="cpu", check=True
+    made = generate(
+        prompts, config, decoding, model, make_pool(config, CPU), end_ids=end_ids, backend="cpu", check=look
     )
+    if look:
+        assert made.agreement is not None
+        assert made.agreement["first_difference"] is None, made.agreement
+        assert made.agreement["steps_compared"] == made.run.num_steps
+    return made
 
 
 def tokens_of(made: Generated) -> list[list[list[int]]]:
