@@ -10,7 +10,7 @@ from tests.engine.attention.processes import outside_the_interpreter
     [("+avx2,+fma,+f16c", 8, True), ("+sse2", 8, False)],
     ids=["avx2", "sse2"],
 )
-def test_decode_equals_the_reference_at_every_width(
+def test_attention_equals_the_reference_at_every_width(
     features: str, lanes: int, has_f16c: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NUMBA_CPU_NAME", "generic")
