@@ -1,4 +1,4 @@
-"""Decode and prefill of many shapes on vectors of this process's width, held against the reference: prints that width."""
+"""Attention of many shapes on vectors of this process's width, held against the reference; prints that."""
 
 import json
 
