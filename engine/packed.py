@@ -20,6 +20,8 @@ class PackedMatrix:
     """A float32 matrix [out, in] on the CPU, in panels of WIDTH rows, the last one filled up with zeros."""
 
     def __init__(self, matrix: Tensor) -> None:
+        if matrix.ndim != 2 or not matrix.numel():
+            raise ValueError(f"matrix is {list(matrix.shape)}: must be [out, in], with something in it")
         self.shape = matrix.shape
         self.nbytes = matrix.nbytes
         num_out, num_in = matrix.shape
@@ -28,7 +30,12 @@ class PackedMatrix:
         self._panels = turned.numpy()  # [panels, in, WIDTH]
 
     def __call__(self, x: Tensor, bias: Tensor | None) -> Tensor:
-        """`x` [rows, in] times the transposed matrix, plus `bias` [out]: [rows, out]."""
+        """`x` [rows, in] times the transposed matrix, plus `bias` [out]: [rows, out].
+
+        Raises ValueError for another width, which would be read past its end.
+        """
+        if x.ndim != 2 or x.shape[1] != self.shape[1]:
+            raise ValueError(f"x is {list(x.shape)}: must be [rows, {self.shape[1]}]")
         panels, rows = self._panels, x.contiguous().numpy()
         out = torch.empty(len(x), len(panels) * WIDTH)
         counter, result = np.zeros(1, np.int64), out.numpy()
@@ -44,8 +51,10 @@ class PackedMatrix:
         return product if bias is None else product.add_(bias)
 
     def __getitem__(self, index: Tensor) -> Tensor:
-        """Rows [n, in] of the matrix; `index` is int64 [n]."""
+        """Rows [n, in] of the matrix; `index` is int64 [n]. Raises IndexError for one that it has not."""
         rows = index.numpy()
+        if len(rows) and not 0 <= rows.min() <= rows.max() < self.shape[0]:
+            raise IndexError(f"rows {rows.min()} to {rows.max()}: the matrix has 0 to {self.shape[0] - 1}")
         return torch.from_numpy(self._panels[rows // WIDTH, :, rows % WIDTH])
 
 

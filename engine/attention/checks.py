@@ -195,16 +195,23 @@ def check_reads(kv: KV, lengths: Tensor, first_query: Tensor, features: Features
 
 def check_table(kv: PagedKV, lengths: Tensor, first_query: Tensor, features: Features) -> None:
     """The block ids that will be dereferenced; the others may hold anything."""
-    first_token = torch.arange(kv.table.shape[1]) * kv.block_size  # of each column
+    columns, size = kv.table.shape[1], kv.block_size
+    first_token = torch.arange(columns) * size  # of each column
     is_read = first_token < lengths[:, None]
+    is_in_reach = None
     if features.window is not None:
-        in_window = first_token + kv.block_size > (first_query - features.window + 1)[:, None]
-        is_read &= in_window | (first_token < features.sinks)
-    if features.seen_until is not None:
-        columns, size = kv.table.shape[1], kv.block_size
+        start = (first_query - features.window + 1)[:, None]
+        is_read &= (first_token + size > start) | (first_token < features.sinks)
+        tokens = torch.arange(columns * size)
+        is_in_reach = (tokens >= start) | (tokens < features.sinks)
+    if (
+        features.seen_until is not None
+    ):  # a block is read for a token that is neither out of reach nor dropped
         padding = (0, max(columns * size - features.seen_until.shape[1], 0))
         last = torch.nn.functional.pad(features.seen_until, padding, value=-1)[:, : columns * size]
-        is_read &= last.unflatten(1, (columns, size)).amax(dim=2) >= first_query[:, None]
+        is_kept = last >= first_query[:, None]
+        is_kept = is_kept if is_in_reach is None else is_kept & is_in_reach
+        is_read &= is_kept.unflatten(1, (columns, size)).any(dim=2)
     num_blocks = kv.stored.keys.shape[0]
     is_bad = is_read & ((kv.table < 0) | (kv.table >= num_blocks))
     for row, column in is_bad.nonzero()[:1].tolist():

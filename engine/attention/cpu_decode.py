@@ -114,13 +114,12 @@ def merge_chunks(first_task: Any, sums: Any, tops: Any, totals: Any, out: Any) -
             highest, total = f32(-np.inf), ZERO
             for task in range(first, last):
                 highest = max(highest, tops[task, head])
-            if highest == -np.inf:  # it sees nothing
-                continue
+            base = ZERO if highest == -np.inf else highest  # sees nothing, or nothing that is a number
             for task in range(first, last):
-                weight = exp(tops[task, head] - highest)
+                weight = exp(tops[task, head] - base)
                 total += weight * totals[task, head]
                 for d in range(out.shape[2]):
                     out[sequence, head, d] += weight * sums[task, head, d]
-            if first < last:
+            if total != ZERO:
                 for d in range(out.shape[2]):
                     out[sequence, head, d] /= total

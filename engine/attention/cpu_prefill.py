@@ -13,7 +13,14 @@ import numpy as np
 from engine.attention.cpu_jit import compiled
 from engine.attention.cpu_products import add_matrix_product
 from engine.attention.cpu_rows import ONE, UNROLL, ZERO, f32, load_head
-from engine.attention.cpu_softmax import hide_keys, soften_keys, stretch_keys, weigh_keys
+from engine.attention.cpu_softmax import (
+    add_seen,
+    has_only_numbers,
+    hide_keys,
+    soften_keys,
+    stretch_keys,
+    weigh_keys,
+)
 from engine.attention.cpu_tiles import TILE, fill, locate, round_up
 from engine.attention.cpu_vectors import LANES
 
@@ -74,8 +81,11 @@ def prefill_tiles(
                 if rescales[r] != ONE:
                     for d in range(head_dim):
                         sums[r, d] *= rescales[r]
-            # Past `count`, weights are 0 (see weigh_keys) and values repeat: nothing else may enter the sums.
-            add_matrix_product(scores, 1, num_rows, tile_values, end, sums, num_rows)
+            if has_only_numbers(tile_values, end):
+                # Past `count`, weights are 0 (see weigh_keys) and values repeat: nothing else may enter.
+                add_matrix_product(scores, 1, num_rows, tile_values, end, sums, num_rows)
+            else:
+                add_seen(scores, tile_values, count, sums)
         for r in range(num_used):
             total = totals[r] if totals[r] != ZERO else ONE
             for d in range(head_dim):

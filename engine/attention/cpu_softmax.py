@@ -116,3 +116,27 @@ def weigh_keys(scores: Any, count: int, tops: Any, totals: Any, rescales: Any) -
     for t in range(count, round_up(count)):
         for r in range(scores.shape[1]):
             scores[t, r] = ZERO
+
+
+@compiled
+def has_only_numbers(values: Any, count: int) -> bool:
+    """Whether none of values[:count] is infinite or no number: 0 times such a one is not 0."""
+    total = ZERO
+    for t in range(count):
+        for d in range(values.shape[1]):
+            total += values[t, d] * ZERO
+    return total == ZERO
+
+
+@compiled
+def add_seen(weights: Any, values: Any, count: int, sums: Any) -> None:
+    """sums[r] += weights[t, r] * values[t], summed over t < count, without those of weight 0.
+
+    A matrix product would bring a value that is no number into rows that must not see it.
+    """
+    for t in range(count):
+        for r in range(sums.shape[0]):
+            weight = weights[t, r]
+            if weight != ZERO:
+                for d in range(sums.shape[1]):
+                    sums[r, d] += weight * values[t, d]

@@ -18,6 +18,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+ANY_LENGTH = 1 << 31  # more tokens than lengths, which are int32, can say
+SMALLEST, LARGEST = torch.finfo(torch.float32).tiny, torch.finfo(torch.float32).max
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Features:
@@ -67,6 +70,8 @@ def make_features(query: Tensor, num_kv_heads: int, options: Options) -> Feature
         raise ValueError(f"sinks {sinks}: must be a number of tokens, 0 or more")
     if softcap is not None and not softcap > 0:
         raise ValueError(f"softcap {softcap}: must be greater than 0, or None for no cap")
+    if softcap is not None and not SMALLEST <= softcap <= LARGEST:
+        raise ValueError(f"softcap {softcap:g}: float32 has {SMALLEST:g} to {LARGEST:g}; None means no cap")
     if scale is not None and not math.isfinite(scale):
         raise ValueError(f"scale {scale}: must be a finite number; None means 1/sqrt({head_dim})")
     if alibi_slopes is not None and alibi_slopes.shape != (num_heads,):
@@ -77,9 +82,9 @@ def make_features(query: Tensor, num_kv_heads: int, options: Options) -> Feature
         raise ValueError(f"alibi_slopes is on {alibi_slopes.device}, query on {query.device}: move it there")
     return Features(
         scale=head_dim**-0.5 if scale is None else float(scale),
-        window=window,
+        window=None if window is not None and window >= ANY_LENGTH else window,
         sinks=sinks,
-        alibi_slopes=None if alibi_slopes is None else alibi_slopes.to(torch.float32).contiguous(),
+        alibi_slopes=None if alibi_slopes is None else alibi_slopes.detach().to(torch.float32).contiguous(),
         softcap=softcap,
         k_scale=per_head_scale("k_scale", k_scale, num_kv_heads, query.device),
         v_scale=per_head_scale("v_scale", v_scale, num_kv_heads, query.device),
@@ -93,7 +98,7 @@ def per_head_scale(
     """One number, or one for each kv head, as float32 [num_kv_heads]; None stays None."""
     if scale is None:
         return None
-    scales = torch.as_tensor(scale, dtype=torch.float32, device=device).reshape(-1)
+    scales = torch.as_tensor(scale, dtype=torch.float32, device=device).detach().reshape(-1)
     if scales.numel() not in (1, num_kv_heads):
         raise ValueError(
             f"{name} has {scales.numel()} numbers: give 1, or {num_kv_heads}, one for each kv head"

@@ -106,3 +106,15 @@ def test_only_float32_on_a_cpu_is_packed() -> None:
     model = LlamaModel(tiny().spec, 0, torch.bfloat16, CPU)
     model.pack()
     assert isinstance(model.lm_head, torch.Tensor)
+
+
+def test_what_does_not_fit_a_matrix_is_an_error_not_a_read_beyond_it() -> None:
+    matrix = PackedMatrix(torch.randn(50, 8))
+    for x in (torch.randn(1, 9), torch.randn(1, 5), torch.randn(8)):
+        with pytest.raises(ValueError, match=r"must be \[rows, 8\]"):
+            matrix(x, None)
+    for index in (-1, 50):
+        with pytest.raises(IndexError, match="the matrix has 0 to 49"):
+            matrix[torch.tensor([3, index])]
+    with pytest.raises(ValueError, match="with something in it"):
+        PackedMatrix(torch.randn(5, 0))

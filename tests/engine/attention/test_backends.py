@@ -10,7 +10,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.attention import contiguous_attention, contiguous_prefill, paged_attention, write_kv
+from engine.attention import (
+    contiguous_attention,
+    contiguous_prefill,
+    paged_attention,
+    paged_prefill,
+    write_kv,
+)
 from tests.engine.attention.cases import BACKENDS, assert_near, make_case, need
 
 FAST = [backend for backend in BACKENDS if backend != "triton"]  # an interpreted kernel takes a second a call
@@ -280,3 +286,75 @@ def test_blocks_beyond_2_to_the_31_elements_are_written_and_read_where_they_are(
         for pool, blocks in ((far, (last, last - 1)), (near, (1, 0)))
     ]  # fmt: skip
     assert torch.equal(*results)
+
+
+TABLE, EIGHT = torch.zeros(1, 1, dtype=torch.int32), torch.tensor([8], dtype=torch.int32)
+
+
+def one_block(seed: int = 0) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Eight queries, and keys and values of one head in a block of eight tokens."""
+    generator = torch.Generator().manual_seed(seed)
+    query, keys, values = (torch.randn(8, 1, 4, generator=generator) for _ in range(3))
+    return query, keys[None], values[None]
+
+
+@pytest.mark.parametrize("backend", FAST)
+@pytest.mark.parametrize("spoilt", ["query", "keys"])
+def test_decode_does_not_make_numbers_of_what_is_none(backend: str, spoilt: str) -> None:
+    query, keys, values = one_block()
+    (query if spoilt == "query" else keys).fill_(torch.nan)
+    found = paged_attention(query[:1], keys, values, TABLE, EIGHT, backend=backend)
+    assert found.isnan().all()
+
+
+@pytest.mark.parametrize("backend", FAST)
+@pytest.mark.parametrize("nothing", [torch.nan, torch.inf])
+@pytest.mark.parametrize("options", [{}, {"window": 2}], ids=str)
+def test_a_value_that_is_no_number_stays_with_the_rows_that_see_it(
+    backend: str, nothing: float, options: dict
+) -> None:
+    """To the bit: the others are as if it were a number."""
+    query, keys, values = one_block()
+    bounds = torch.tensor([0, 8], dtype=torch.int32)
+    sound = paged_prefill(query, keys, values, TABLE, EIGHT, bounds, **options, backend=backend)
+    values[0, 3] = nothing
+    found = paged_prefill(query, keys, values, TABLE, EIGHT, bounds, **options, backend=backend)
+    is_seen = [3 <= row < (5 if options else 8) for row in range(8)]
+    assert (~found.isfinite()).all(dim=2).flatten().tolist() == is_seen
+    assert found[~torch.tensor(is_seen)].equal(sound[~torch.tensor(is_seen)])
+
+
+@pytest.mark.parametrize("backend", FAST)
+def test_a_window_beyond_all_lengths_is_none(backend: str) -> None:
+    query, keys, values = one_block()
+    bounds = torch.tensor([0, 8], dtype=torch.int32)
+    place = (query, keys, values, TABLE, EIGHT, bounds)
+    everything = paged_prefill(*place, backend=backend)
+    assert paged_prefill(*place, window=2**63 - 1, backend=backend).equal(everything)
+
+
+@pytest.mark.parametrize("backend", FAST)
+def test_options_may_be_parameters_that_are_learned(backend: str) -> None:
+    query, keys, values = one_block()
+    learned = {name: torch.nn.Parameter(torch.ones(1)) for name in ("alibi_slopes", "k_scale", "v_scale")}
+    plain = {name: one.detach() for name, one in learned.items()}
+    place = (query[:1], keys, values, TABLE, EIGHT)
+    assert paged_attention(*place, **learned, backend=backend).equal(
+        paged_attention(*place, **plain, backend=backend)
+    )
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_block_whose_tokens_are_out_of_reach_or_dropped_may_have_any_entry(backend: str) -> None:
+    need(backend)
+    keys, values = torch.randn(2, 4, 2, 1, 4).unbind()
+    table = torch.tensor([[2**30, 2**30, 2]], dtype=torch.int32)
+    until = torch.tensor([[99, 99, 99, 0, 99, 99]], dtype=torch.int32)  # of the window, token 3 is dropped
+    lens, query = torch.tensor([6], dtype=torch.int32), torch.randn(1, 1, 4)
+    options = {"window": 3, "seen_until": until}
+    found = paged_attention(query, keys, values, table, lens, **options, backend=backend)
+    assert_near(
+        found, paged_attention(query, keys, values, table.clamp(max=3), lens, **options, backend="torch")
+    )
+    with pytest.raises(ValueError, match=r"block_tables\[0, 1\] is 1073741824"):
+        paged_attention(query, keys, values, table, lens, window=3, backend=backend)

@@ -33,6 +33,11 @@ WRONG_INPUT: dict[str, tuple[dict[str, Any], str]] = {
     "window": ({"options": {"window": 0}}, "window 0: must be at least 1 token"),
     "sinks": ({"options": {"sinks": -1}}, "sinks -1"),
     "softcap": ({"options": {"softcap": 0.0}}, "softcap 0.0: must be greater than 0, or None"),
+    "a softcap that float32 has not": (
+        {"options": {"softcap": 1e39}},
+        r"softcap 1e\+39: float32 has 1.17549e-38",
+    ),
+    "one that it takes for 0": ({"options": {"softcap": 1e-46}}, "softcap 1e-46: float32 has"),
     "scale": ({"options": {"scale": float("nan")}}, "scale nan: must be a finite number"),
     "slopes": ({"options": {"alibi_slopes": torch.ones(3)}}, r"alibi_slopes is \[3\]: must be \[4\]"),
     "k_scale": ({"options": {"k_scale": torch.ones(3)}}, "k_scale has 3 numbers: give 1, or 2"),
