@@ -16,6 +16,7 @@ from app.chrome_trace import ChromeTrace, chrome_trace_of, write_chrome_trace
 from app.files import only_writer, write_file
 from app.prometheus import write_prometheus
 from app.recording import STANDARD_OUTPUT, AnyRun, Recorder, path_for, servers
+from app.rejections import rejections
 from app.rows import write_events, write_requests, write_steps
 from app.tables import agreement_table, forecast_table, peers_table, runs_table
 from app.waiting import Lines
@@ -112,6 +113,8 @@ class Output:
         elif not self.quiet and self.events != STANDARD_OUTPUT:
             console = Console(width=None if sys.stdout.isatty() else 120)
             console.print(runs_table(document))
+            for line in (line for run in document["runs"] for line in rejections(run)):
+                click.echo(line)
             if "agreement" in document:
                 console.print(agreement_table(document["agreement"]))
             for each in document.get("forecast", ()):

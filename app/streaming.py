@@ -56,7 +56,10 @@ def simulate_streamed(
         with progress(label, num_requests or choice.first, shown=output.shows_progress) as on_progress:
             pieces = choice.stream(num_requests, seed)
             name = Path(choice.trace).name
-            runs.append(simulate_stream(name, pieces, config, on_progress=on_progress, is_over=interrupt))
+            made = simulate_stream(name, pieces, config, on_progress=on_progress, is_over=interrupt)
+            if on_progress:  # which heard of the last window before its requests had ended
+                on_progress(made.num_finished + made.num_rejected)
+            runs.append(made)
         if interrupt.came:
             break
     return report(runs)

@@ -12,9 +12,10 @@ def runs_table(document: dict[str, Any]) -> Table:
     """One row a run, and one a replica: what memory held on average. Latencies are in JSON and HTML."""
     trace, runs = document["trace"], document["runs"]
     classes = [name for name in CLASSES if name != "cached" or any(run["ledger"]["cached"] for run in runs)]
-    table = _table(
-        f"{trace['name']}: {trace['requests']} requests; memory in % of the pool, mean over busy time"
-    )
+    came = f"{trace['requests']} requests"
+    if any(run["stopped_early"] for run in runs):
+        came = f"stopped early, when {max(run['requests']['arrived'] for run in runs)} requests had come"
+    table = _table(f"{trace['name']}: {came}; memory in % of the pool, mean over busy time")
     table.caption = "waste = 1 - live / (pool - free), in %"
     for heading in ("allocator", "source"):
         table.add_column(heading, no_wrap=True)

@@ -11,6 +11,7 @@ import orjson
 from app.commands.measure import engine_options
 from app.options import config_options, make_config
 from app.output import each_step, progress
+from app.rejections import first_rejection
 from engine.checkpoint import TextSide, text_side
 from engine.checkpoint.named import need_model
 from engine.exhausted import memory_told
@@ -117,6 +118,9 @@ def generate_command(
             check=check,
             on_step=each_step(on_progress),
         )
+    if all(answer.reject_reason for answer in made.answers):
+        reasons = ((answer.id, answer.reject_reason or "") for answer in made.answers)
+        raise InputError(f"no prompt can be answered: {first_rejection(reasons)}")
     if as_json:
         click.echo(orjson.dumps(document(made, texts, text, config), option=orjson.OPT_INDENT_2))
     else:

@@ -16,7 +16,7 @@ from rich.console import Console
 from app.cluster import dask_cluster
 from app.help import SectionedCommand
 from app.options import config_options
-from app.sweep_table import results_table
+from app.sweep_table import failures, results_table
 from app.waiting import waiting
 from sim import InputError
 from sim.models import parse_bytes
@@ -51,11 +51,12 @@ def sweep(
     as_json: bool,
     quiet: bool,
     **options: Any,
-) -> None:
+) -> int:
     """Simulate every combination of the values given, and write one row each to a SQLite file.
 
     Give TRACE and any dial several times to sweep over its values, or write them into a file for --plan. The
-    same command, started again after a crash or a kill, goes on where it was.
+    same command, started again after a crash or a kill, goes on where it was. Exit code 2 when no row has
+    figures.
     """
     workers = {name: options.pop(name) for name in ("processes", "workers", "scheduler")}
     limit_bytes = take_limit(memory_limit)
@@ -67,6 +68,7 @@ def sweep(
         with executors(**workers) as make_executor:
             run_all(store, make_executor, limit_bytes, shown=not quiet)
         show(store, wanted, as_json=as_json, quiet=quiet)
+        return 0 if store.counts()["done"] else 2
 
 
 def run_all(
@@ -157,9 +159,10 @@ def show(store: Store, plan: Plan, *, as_json: bool, quiet: bool) -> None:
     if quiet:
         return
     if store.num_planned <= MAX_SHOWN:
-        Console(width=None if sys.stdout.isatty() else 150).print(
-            results_table(store.results(), plan.varying)
-        )
+        rows = store.results()
+        Console(width=None if sys.stdout.isatty() else 150).print(results_table(rows, plan.varying))
+        for line in failures(rows):
+            click.echo(line)
     said = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
     click.echo(f"{said}; rows: {store.path}")
     click.echo(f'pandas.read_sql("SELECT * FROM results", sqlite3.connect("{store.path}"))')

@@ -119,3 +119,11 @@ def test_check_says_where_memory_is_not_as_the_log_says(
     monkeypatch.setattr("app.commands.generate.make_pool", dirty)
     assert run(["generate", "the cat", "--model", model, "--max-tokens", "3", "--check", "--quiet"]) == 1
     assert capsys.readouterr().err.startswith("pagelab: step 1: slot ")
+
+
+def test_no_answer_at_all_is_an_error_with_what_helps(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["--model", model, "--max-tokens", "5000", "--max-len", "64"]
+    assert run(["generate", "the cat", "two", *given]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("pagelab: no prompt can be answered: p0 needs 50")
+    assert said.endswith("the maximum length is 64; raise --max-len\n")
