@@ -2,7 +2,7 @@
 
 import types
 import typing
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import Field, fields
 from typing import Any
 
@@ -24,25 +24,30 @@ def config_options(
     skip: Iterable[str] = (),
     of: type[Any] = Config,
     repeatable: bool = False,
+    usual: Mapping[str, str] | None = None,
 ) -> Callable[[Command], Command]:
     """Adds an option for each field of `Config` (or `of`); one that is not given is passed as None.
 
-    With `repeatable` all but flags may be given several times, and are passed as a tuple.
+    With `repeatable` all but flags may be given several times, and are passed as a tuple. `usual` is what help
+    calls the default where the command has one of its own.
     """
 
     def decorate(command: Command) -> Command:
         hints = typing.get_type_hints(of)
         chosen = [f for f in fields(of) if (only is None or f.name in only) and f.name not in skip]
         for item in reversed(chosen):
-            command = _option(item, hints[item.name], repeatable=repeatable)(command)
+            given = usual.get(item.name) if usual else None
+            command = _option(item, hints[item.name], repeatable=repeatable, usual=given)(command)
         return command
 
     return decorate
 
 
-def _option(item: Field[Any], hint: Any, *, repeatable: bool) -> Callable[[Command], Command]:
+def _option(
+    item: Field[Any], hint: Any, *, repeatable: bool, usual: str | None
+) -> Callable[[Command], Command]:
     flag = "--" + item.name.replace("_", "-")
-    help_text = describe(item)
+    help_text = describe(item, usual)
     if hint is bool:
         return click.option(flag, item.name, is_flag=True, default=None, help=help_text)
     kind = next(kind for kind in (typing.get_args(hint) or (hint,)) if kind is not types.NoneType)
@@ -52,16 +57,17 @@ def _option(item: Field[Any], hint: Any, *, repeatable: bool) -> Callable[[Comma
     return click.option(flag, item.name, type=kind, help=help_text, **more)
 
 
-def describe(item: Field[Any]) -> str:
-    """Help of one dial: what it is, its unit, its choices and its default."""
+def describe(item: Field[Any], usual: str | None = None) -> str:
+    """Help of one dial: what it is, its unit, its choices and its default (`usual`, or the field's own)."""
     choices = item.metadata["choices"]
     parts = [item.metadata["help"]]
     if item.metadata["unit"]:
         parts.append(f"[{item.metadata['unit']}]")
     if choices:
         parts.append(f"({' | '.join(choices())})")
-    if item.default not in (None, False):
-        parts.append(f"(default {item.default})")
+    default = usual or item.default
+    if default not in (None, False):
+        parts.append(f"(default {default})")
     return " ".join(parts)
 
 

@@ -61,7 +61,7 @@ def decoding_options(command: Any) -> Any:
 @click.option("--plain", is_flag=True, help="go on with the prompt itself, without the model's chat template")
 @click.option("--system", default=None, help="what the chat's system message says")
 @decoding_options
-@config_options(only=DIALS)
+@config_options(only=DIALS, usual={"model": USUAL_MODEL, "kv_dtype": "fp32"})
 @engine_options
 @click.option(
     "--graphs", default="auto", show_default=True, help="CUDA graphs of decode steps: auto | on | off"

@@ -127,3 +127,10 @@ def test_no_answer_at_all_is_an_error_with_what_helps(model: str, capsys: pytest
     said = capsys.readouterr().err
     assert said.startswith("pagelab: no prompt can be answered: p0 needs 50")
     assert said.endswith("the maximum length is 64; raise --max-len\n")
+
+
+def test_help_says_the_defaults_that_are_used(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["generate", "--help"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "(default smollm2-135m)" in said
+    assert "fp8 | int8) (default fp32)" in said
