@@ -28,8 +28,8 @@ def config_options(
 ) -> Callable[[Command], Command]:
     """Adds an option for each field of `Config` (or `of`); one that is not given is passed as None.
 
-    With `repeatable` all but flags may be given several times, and are passed as a tuple. `usual` is what help
-    calls the default where the command has one of its own.
+    With `repeatable` all but flags may be given several times, and are passed as a tuple. `usual` is what
+    help calls the default where the command has one of its own.
     """
 
     def decorate(command: Command) -> Command:
