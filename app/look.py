@@ -11,6 +11,7 @@ from typing import Any
 
 import streamlit as st
 
+from app.unbroken import unbroken
 from sim.ledger import CLASSES
 
 STYLE = Path(__file__).with_name("look.css")
@@ -31,7 +32,7 @@ def page_head(title: str, lead: str) -> None:
 
 def say(text: str, kind: str = "say") -> None:
     """A sentence of the page's own: large ("say"), as a lead ("lead") or aside ("quiet")."""
-    show(f'<p class="{kind}">{escape(text)}</p>')
+    show(f'<p class="{kind}">{escape(unbroken(text))}</p>')
 
 
 def show(html: str) -> None:
