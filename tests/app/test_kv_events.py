@@ -81,7 +81,8 @@ def test_the_headline_says_what_a_stream_tells_and_nothing_of_waste(is_read_back
     write_events(run, tmp_path / "log.jsonl")
     shown = read_recording(tmp_path / "log.jsonl", most_events=9999) if is_read_back else run
     payload = replay_payload([shown])
-    assert f"At most {chains.num_blocks} of 24 blocks cached at once, 21 chains" in payload["verdict"]
+    held = f"held {len(chains.chains)} chains of blocks, at most {chains.num_blocks} of 24 blocks at a time"
+    assert held in payload["verdict"]
     assert "wastes" not in payload["verdict"] and "on average" not in payload["verdict"]
     assert payload["sides"][0]["summary"]["waste_percent"] is None
     assert "waste" not in {question["kind"] for question in payload["quiz"]["questions"]}
@@ -91,7 +92,7 @@ def test_one_block_and_one_chain_are_told_as_one(tmp_path: Path):
     run, _ = run_of("stream", read_stream(written(tmp_path / "s", [stored([1])])))
     whys = " ".join(event.why for event in run.events)
     assert "1 block of 4 is full" in whys and "1 block in 1 chain" in whys and "1 blocks" not in whys
-    assert replay_payload([run])["verdict"].startswith("At most 1 block cached at once, 1 chain of them")
+    assert "held 1 chain of blocks, at most 1 block at a time" in replay_payload([run])["verdict"]
 
 
 def test_a_block_behind_the_end_of_a_chain_lengthens_it_and_one_behind_its_middle_forks(tmp_path: Path):
