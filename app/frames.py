@@ -35,7 +35,7 @@ def encode_side(
     `cell_slots` is the size of a cell, 0 where each has its own. `columns` has a number for each frame;
     ledger classes that stay 0 are left out. `said` is what happened: [[kind, request, why, cells], ...] a
     frame; the cells it is about are left out where there are none. `marks` are frames worth stopping at,
-    `alarms` those with a preemption or a rejection.
+    `alarms` those with a preemption or a rejection. What a stream cannot know is null in `summary`.
     """
     frames = _Frames(recording)
     state = State(time=recording.events[0].time)

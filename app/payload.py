@@ -105,10 +105,9 @@ def _cached(stream: Recording) -> str:
     """All that a stream can say: how much was cached. Its pool may be a guess, the most that ever was."""
     most, pool = stream.peak_blocks, stream.pool // stream.cell_slots
     of_pool = f"{most} of {counted(pool, 'blocks')}" if most < pool else counted(most, "blocks")
-    return (
-        f"In {stream.time_s:.4g} s the cache held {counted(len(stream.requests), 'chains')} of blocks, at most "
-        f"{of_pool} at a time; the events do not say who read them, nor what was wasted."
-    )
+    held = f"{counted(len(stream.requests), 'chains')} of blocks, at most {of_pool} at a time"
+    unsaid = "the events do not say who read them, nor what was wasted"
+    return f"In {stream.time_s:.4g} s the cache held {held}; {unsaid}."
 
 
 def verdict(runs: Sequence[Run | Recording]) -> str:
