@@ -35,7 +35,7 @@ def encode_side(
     `cell_slots` is the size of a cell, 0 where each has its own. `columns` has a number for each frame;
     ledger classes that stay 0 are left out. `said` is what happened: [[kind, request, why, cells], ...] a
     frame; the cells it is about are left out where there are none. `marks` are frames worth stopping at,
-    `alarms` those with a preemption or a rejection.
+    `alarms` those with a preemption or a rejection. What a stream cannot know is null in `summary`.
     """
     frames = _Frames(recording)
     state = State(time=recording.events[0].time)
@@ -233,16 +233,18 @@ def _describe(recording: Recording, name: str) -> Json:
     how = f"{unit} of {size} tokens, on demand"
     if not size:
         how = "one range a request" + (f", {placement} placement" if placement else "")
+    is_unit = recording.clock == "modelled" and recording.settings.get("timing") == "unit"
     return {
         "name": name,
         "about": how,
+        "times": "a step is 1 s" if is_unit else f"times {recording.clock}",
         "source": recording.source,
         "clock": recording.clock,
         "cell_slots": size,
         "pool": recording.pool,
         "summary": {
-            "waste_percent": round(recording.waste_percent, 3),
-            "batch_mean": round(recording.batch_mean, 3),
+            "waste_percent": None if recording.is_stream else round(recording.waste_percent, 3),
+            "batch_mean": None if recording.is_stream else round(recording.batch_mean, 3),
             "time_s": round(recording.time_s, 6),
             "preemptions": recording.count(Kind.PREEMPT),
             "rejected": recording.count(Kind.REJECT),

@@ -15,6 +15,7 @@ from app.payload import replay_payload
 from app.player import embed_html
 from app.plots import as_png, as_svg, ledger_bars, ledger_timelines
 from app.recording import path_for, write_events
+from app.unbroken import unbroken
 from sim import InputError, Run
 from sim.ledger import CLASSES
 
@@ -68,7 +69,7 @@ def render(document: dict[str, Any], bars_svg: str, timelines_svg: str, player_h
         document=document,
         classes=CLASSES,
         meanings=MEANINGS,
-        verdict=verdict(document["runs"]),
+        verdict=unbroken(verdict(document["runs"])),
         settings=settings(document["runs"]),
         versions=versions(),
         bars_svg=bars_svg,

@@ -11,6 +11,7 @@ from typing import Any
 
 import streamlit as st
 
+from app.unbroken import unbroken
 from sim.ledger import CLASSES
 
 STYLE = Path(__file__).with_name("look.css")
@@ -31,7 +32,8 @@ def page_head(title: str, lead: str) -> None:
 
 def say(text: str, kind: str = "say") -> None:
     """A sentence of the page's own: large ("say"), as a lead ("lead") or aside ("quiet")."""
-    show(f'<p class="{kind}">{escape(text)}</p>')
+    shown = unbroken(text) if kind == "say" else text  # only what is large soon fills a line
+    show(f'<p class="{kind}">{escape(shown)}</p>')
 
 
 def show(html: str) -> None:

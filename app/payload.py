@@ -23,6 +23,7 @@ from app.moments import merge_clocks, opening_moment
 from app.quiz import COUNT, Question, draw, sheet_and_run
 from app.recorded import Recording, names_of, recording_of
 from sim import InputError, Run, __version__
+from sim.words import counted
 
 FORMAT = 2
 MAX_EVENTS = 1_000_000
@@ -100,6 +101,15 @@ def _first_refusal(run: Run) -> str:
     return f"{refused[0].request.id} {refused[0].reject_reason}" if refused else "there is none"
 
 
+def _cached(stream: Recording) -> str:
+    """All that a stream can say: how much was cached. Its pool may be a guess, the most that ever was."""
+    most, pool = stream.peak_blocks, stream.pool // stream.cell_slots
+    of_pool = f"{most} of {counted(pool, 'blocks')}" if most < pool else counted(most, "blocks")
+    held = f"{counted(len(stream.requests), 'chains')} of blocks, at most {of_pool} at a time"
+    unsaid = "the events do not say who read them, nor what was wasted"
+    return f"In {stream.time_s:.4g} s the cache held {held}; {unsaid}."
+
+
 def verdict(runs: Sequence[Run | Recording]) -> str:
     """What the runs say about each other, in one sentence a reader can quote.
 
@@ -107,6 +117,8 @@ def verdict(runs: Sequence[Run | Recording]) -> str:
     they count as not taken.
     """
     recordings = [recording_of(run) if isinstance(run, Run) else run for run in runs]
+    if any(one.is_stream for one in recordings):
+        return " ".join(map(_cached, recordings))
     names = names_of(recordings)
     wastes = [f"{name} wastes {one.waste_percent:.1f} %" for name, one in zip(names, recordings, strict=True)]
     means = [f"{one.batch_mean:.1f}" for one in recordings]

@@ -94,7 +94,8 @@ def candidates(run: Recording) -> Iterator[tuple[int, str]]:
     state = State()
     for place, event in enumerate(run.events):
         if event.kind is Kind.STEP:
-            yield place, WASTE
+            if not run.is_stream:
+                yield place, WASTE
         elif (topic := TOPICS.get(event.kind)) and topic.can_ask(Stop(run, state, event)):
             yield place, topic.kind
         state.apply(event)

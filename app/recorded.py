@@ -11,6 +11,7 @@ from sim.horizon import Horizon, KeepAll
 from sim.ledger import waste_percent
 
 UNKNOWN = "recorded"  # who made a log that does not say so
+CHAIN = "chain "  # so begins the name of what a stream has for a request
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,7 +19,8 @@ class Recording:
     """The log, and what a log does not tell. All numbers are folded from the log.
 
     `cell_slots` is the size of a block or page, 0 where sequences hold ranges; `settings` are the dials by
-    name, as far as they are known; `horizon` says which tokens are read no more.
+    name, as far as they are known; `horizon` says which tokens are read no more. Where `is_stream`, only
+    what is cached is known: chains of blocks stand for requests, and nothing says who reads them.
     """
 
     trace: str
@@ -30,6 +32,7 @@ class Recording:
     clock: str
     settings: dict[str, Any] = field(default_factory=dict[str, Any])
     horizon: Horizon = field(default_factory=KeepAll)
+    is_stream: bool = False
 
     @cached_property
     def steps(self) -> list[dict[str, Any]]:
@@ -65,6 +68,11 @@ class Recording:
         """Of what somebody holds. Cached blocks are there for whoever needs them: they count as not taken."""
         return waste_percent(self.mean("pool"), self.mean("live"), self.mean("free") + self.mean("cached"))
 
+    @property
+    def peak_blocks(self) -> int:
+        """The most blocks that held something at once."""
+        return max(self.pool - step["ledger"]["free"] for step in self.steps) // self.cell_slots
+
     def count(self, kind: Kind) -> int:
         """Events of a kind."""
         return sum(event.kind is kind for event in self.events)
@@ -97,6 +105,7 @@ def recording_of(run: Run) -> Recording:
         clock=run.clock,
         settings=run.config.as_json(),
         horizon=run.config.horizon,
+        is_stream="from" in run.meta,
     )
 
 

@@ -7,6 +7,8 @@ from app.recorded import Recording
 from sim.events import Event, Kind
 from sim.state import State
 from sim.tables import HOLE
+from sim.victims import VICTIMS
+from sim.words import counted
 
 WASTE = "waste"
 WASTE_TOLERANCE = 0.5  # percentage points
@@ -68,12 +70,15 @@ def situation(stop: Stop, *, tells_stored: bool = False) -> str:
     state = stop.state
     tables, is_few = state.block_tables, len(state.block_tables) <= MOST_TABLES
     if not stop.block_size:
-        held = f"{len(tables)} sequences hold a range each." if tables else "Nobody holds memory."
+        held = (
+            f"Ranges are held by {counted(len(tables), 'sequences')}." if tables else "Nobody holds memory."
+        )
     else:
         is_few = is_few and sum(map(len, tables.values())) <= MOST_BLOCKS
         listed = "; ".join(f"{name} holds {table}" for name, table in tables.items())
-        counted = f"{len(tables)} sequences hold {stop.num_blocks - stop.num_free} blocks"
-        who = (listed if is_few else counted) or "nobody holds a block"
+        in_use = counted(stop.num_blocks - stop.num_free, "blocks")
+        numbers = f"{in_use} held by {counted(len(tables), 'sequences')}"
+        who = (listed if is_few else numbers) or "nobody holds a block"
         held = f"{who}; {stop.num_free} of {stop.num_blocks} blocks free."
     if tells_stored and is_few:
         stored = (f"{name} {count}" for name, count in state.stored.items() if name in tables)
@@ -104,14 +109,14 @@ def _needs_memory(stop: Stop) -> Asked:
     changes, name = stop.event.changes, stop.name
     if "slots" not in changes:
         stored, left = stop.state.stored[name], stop.num_free - len(changes["blocks"])
-        needs = f"{name} has {stored} tokens stored and needs room for one more."
+        needs = f"{name} has {counted(stored, 'tokens')} stored and needs room for one more."
         return Asked(f"{needs} How many blocks are free after that?", str(left))
     request = next(one for one in stop.run.requests if one.id == stop.event.request)
     max_len = stop.run.settings.get("max_len")
     longest = f"; the longest sequence served has {max_len}" if max_len else ""
     about = (
-        f"{name} has a prompt of {request.prompt} tokens, will emit {request.output} and may emit "
-        f"{request.max_tokens}{longest}."
+        f"{name} has a prompt of {counted(request.prompt, 'tokens')}, will emit {request.output} and may "
+        f"emit {request.max_tokens}{longest}."
     )
     return Asked(f"{about} How many slots does {stop.run.allocator} give it?", str(changes["slots"][1]))
 
@@ -126,7 +131,8 @@ def _admitted(stop: Stop) -> Asked:
     held = len(stop.state.block_tables.get(stop.name, ()))
     tokens = stop.event.changes["tokens"] + stop.event.changes["hit"]
     return Asked(
-        f"{stop.name} was just admitted with {tokens} tokens. In how many blocks do they lie?", str(held)
+        f"{stop.name} was just admitted with {counted(tokens, 'tokens')}. In how many blocks do they lie?",
+        str(held),
     )
 
 
@@ -135,8 +141,19 @@ def _preempted(stop: Stop) -> Asked:
     state = stop.state
     running = ", ".join(f"{name} (arrival {state.order[name] + 1})" for name in state.running)
     needy = stop.event.why.split(" needs ")[0]
-    text = f"{needy} needs memory. Running, in order of arrival: {running}. Who is preempted?"
+    text = f"{needy} needs memory. Running, in order of arrival: {running}."
+    text += f"{_policy(stop.event.why)} Who is preempted?"
     return Asked(text, stop.event.request or "", choices=tuple(state.running))
+
+
+def _policy(why: str) -> str:
+    """By which rule the victim was chosen: its sentence says it, and a log has no dials."""
+    because = next((rule.because for rule in VICTIMS.values() if rule.because in why), None)
+    if because is None:
+        return ""
+    named = because.removesuffix(" running request")
+    who = named.removeprefix("is ") if named != because else f"the one that {because}"
+    return f" The server preempts {who}."
 
 
 def _released(stop: Stop) -> Asked:
@@ -162,7 +179,7 @@ def _has_room(stop: Stop) -> bool:
 def _stores(stop: Stop) -> Asked:
     """Where a token goes: from its place in the sequence, through the block table, to a block."""
     stored, table = stop.state.stored[stop.name], stop.state.block_tables[stop.name]
-    about = f"{stop.name} has {stored} tokens stored, {stop.block_size} to a block"
+    about = f"{stop.name} has {counted(stored, 'tokens')} stored, {stop.block_size} to a block"
     if len(table) <= MOST_BLOCKS:
         about += f", and the block table {table}"
     block = table[stored // stop.block_size]

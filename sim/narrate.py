@@ -7,11 +7,7 @@ from sim.batch import Chunk
 from sim.events import Kind, Sink, decode_why
 from sim.request import SequenceGroup
 from sim.victims import VICTIMS
-
-
-def counted(number: int, nouns: str) -> str:
-    """`2 blocks`, and `1 block`."""
-    return f"{number} {nouns.removesuffix('s') if number == 1 else nouns}"
+from sim.words import counted
 
 
 def refusal(short: Short, unit: str, rounding: str) -> str:

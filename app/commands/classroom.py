@@ -9,6 +9,7 @@ from rich.table import Table
 from app.class_chart import draw_class
 from app.classroom import HEADER, Result, collect
 from app.files import write_text
+from sim.words import counted
 
 
 @click.group("class")
@@ -45,4 +46,5 @@ def show(results: list[Result]) -> None:
     Console().print(table)
     students = len({result.student for result in results})
     same = sum(result.is_identical for result in results)
-    click.echo(f"{students} students, {len(results)} runs, {same} of them identical at every step")
+    told = f"{counted(students, 'students')}, {counted(len(results), 'runs')}"
+    click.echo(f"{told}, {same} of them identical at every step")

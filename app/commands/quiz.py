@@ -25,7 +25,8 @@ def quiz(seed: int, count: int, answers: bool, as_json: bool, html: Path | None)
     questions = sheet(seed, count)
     if html:
         write_text(html, standalone_html(quiz_payload(seed, count)))
-        click.echo(f"quiz: {html}#step=0&predict", err=as_json)
+        address = f"{html.resolve().as_uri()}#step=0&predict"
+        click.echo(f"quiz: {html}\nit asks from the start at {address}", err=as_json)
     if as_json:
         names = ("step", "text", "answer", "why") if answers else ("step", "text")
         kept = [{name: getattr(question, name) for name in names} for question in questions]

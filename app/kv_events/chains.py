@@ -11,9 +11,11 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from app.kv_events.stream import Batch, Cleared, Hash, Removed, Stored
+from app.recorded import CHAIN
 from sim import InputError
 from sim.events import EventLog, Kind
 from sim.ledger import CLASSES
+from sim.words import counted
 
 ON_DEVICE = (None, "GPU")
 
@@ -85,9 +87,10 @@ class Chains:
         chain.most_blocks = max(chain.most_blocks, len(chain.blocks))
         self.num_stored += len(blocks)
         self.num_blocks = max(self.num_blocks, len(self._holders))
-        why = f"{len(blocks)} blocks of {self.block_size} are full and can be found"
+        full = f"{counted(len(blocks), 'blocks')} of {self.block_size}"
+        why = f"{full} {'is' if len(blocks) == 1 else 'are'} full and can be found"
         self.log.emit(Kind.ALLOC, chain.name, why, blocks=blocks)
-        self._tell_length(chain, event.num_tokens, f"{len(chain.blocks)} blocks in the chain")
+        self._tell_length(chain, event.num_tokens, f"{counted(len(chain.blocks), 'blocks')} in the chain")
         return chain
 
     def _chain_of(self, parent: Hash | None) -> Chain:
@@ -108,7 +111,7 @@ class Chains:
     def _new_chain(
         self, why: str, hashes: list[Hash] | None = None, blocks: list[int] | None = None
     ) -> Chain:
-        chain = Chain(f"chain {len(self.chains)}", self.log.time, list(hashes or ()), list(blocks or ()))
+        chain = Chain(f"{CHAIN}{len(self.chains)}", self.log.time, list(hashes or ()), list(blocks or ()))
         self.chains.append(chain)
         self._alive[chain] = None
         num_hit = len(chain.blocks) * self.block_size
@@ -118,7 +121,7 @@ class Chains:
         if chain.blocks:
             for block in chain.blocks:
                 self._holders[block][chain] = None
-            told = f"{len(chain.blocks)} blocks are those of another chain"
+            told = f"shares {counted(len(chain.blocks), 'blocks')} with another chain"
             self.log.emit(Kind.HIT, chain.name, told, blocks=list(chain.blocks), tokens=num_hit)
         self.log.emit(Kind.ADMIT, chain.name, why, tokens=0, hit=num_hit)
         return chain
@@ -154,10 +157,10 @@ class Chains:
                 del self._copies[one]
             heapq.heappush(self._freed, block)
             freed.append(block)
-        told = f"{why}: {len(freed)} blocks free, {len(shared)} held by others"
+        told = f"{why}: {counted(len(freed), 'blocks')} free, {len(shared)} held by others"
         self.log.emit(Kind.FREE, chain.name, told, blocks=freed, **({"shared": shared} if shared else {}))
         if chain.blocks:
-            self._tell_length(chain, 0, f"{len(chain.blocks)} blocks are left")
+            self._tell_length(chain, 0, f"keeps {counted(len(chain.blocks), 'blocks')}")
         else:
             del self._alive[chain]
             self.log.emit(Kind.FINISH, chain.name, "nothing of it is left", emitted=0)
@@ -173,8 +176,8 @@ class Chains:
         self.ledgers.append((self.log.time, duration_s, num_tokens, len(self._alive), num_blocks))
         live = num_blocks * self.block_size
         ledger = {"pool": 0, **dict.fromkeys(CLASSES, 0), "live": live}  # the pool is known at the end
+        held = f"{counted(num_blocks, 'blocks')} in {counted(len(self._alive), 'chains')}"
         self.log.emit(
-            Kind.STEP, None, f"{num_blocks} blocks in {len(self._alive)} chains can be found",
-            duration=duration_s, tokens=num_tokens, batch=num_touched, running=len(self._alive), waiting=0,
-            swapped=0, ledger=ledger,
+            Kind.STEP, None, f"can be found: {held}", duration=duration_s, tokens=num_tokens,
+            batch=num_touched, running=len(self._alive), waiting=0, swapped=0, ledger=ledger,
         )  # fmt: skip

@@ -23,6 +23,7 @@ import msgpack  # pyright: ignore[reportMissingTypeStubs]
 
 from sim import InputError
 from sim.files import reason
+from sim.words import counted
 
 Hash = int | str | bytes
 FIELDS = {
@@ -162,7 +163,9 @@ def _event(value: Any) -> Stored | Removed | Cleared:
         raise InputError(f"{kind}, parent_block_hash {str(parent)[:40]!r}: must be an integer, bytes or null")
     num_tokens = len(cast("list[Any]", tokens)) if isinstance(tokens, list) else -1
     if num_tokens != size * len(blocks):
-        raise InputError(f"{kind}: token_ids must be {len(blocks)} blocks of {size}, are {num_tokens}")
+        raise InputError(
+            f"{kind}: token_ids must be {counted(len(blocks), 'blocks')} of {size}, are {num_tokens}"
+        )
     return Stored(blocks, parent, num_tokens, size, medium)
 
 

@@ -77,6 +77,7 @@ def _page() -> str:
         "<style>:root { color-scheme: light dark }"
         " body { max-width: 1400px; margin: 24px auto; padding: 0 16px }"
         " h1 { margin: 0 0 6px; font: 600 14px/1.4 system-ui, sans-serif; color: #56606e }"
+        " h1 { overflow-wrap: anywhere }"
         " @media (prefers-color-scheme: dark) { body { background: #0e1117 } h1 { color: #aab3c0 } }"
         "</style>\n</head>\n<body>\n<main>\n<h1>PageLab replay: @@TITLE@@</h1>\n"
         f"{_fragment()}</main>\n</body>\n</html>\n"

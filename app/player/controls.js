@@ -3,6 +3,7 @@
 import { icon, ICONS, make, say } from "./dom.js";
 import { chromeTraceOf, csvOf, linesOf, pageOf, pictureOf, save } from "./export.js";
 import { SPEEDS } from "./playhead.js";
+import { plural } from "./words.js";
 
 const LOOP_WORDS = ["Loop from here", "Loop to here", "End the loop"];
 
@@ -33,7 +34,7 @@ export class Controls {
       { type: "button", "aria-label": name, title: `${name} (${keys})`, onclick, ...more }, content);
     this.play = button("Play", "Space", icon(ICONS.play), () => head.toggle(), { class: "play" });
     this.speeds = make("select", { "aria-label": "Speed", title: "Speed ([ and ])" },
-      ...SPEEDS.map((speed) => make("option", { value: speed }, `${speed} moments/s`)));
+      ...SPEEDS.map((speed) => make("option", { value: speed }, `${plural(speed, "moment")}/s`)));
     this.speeds.addEventListener("change", () => (head.speed = Number(this.speeds.value)));
     this.loop = button(LOOP_WORDS[0], "L", icon(ICONS.loop), () => head.loopHere());
     this.predict = make("button", { type: "button", class: "word", title: "Guess before you see (P)", onclick: () => player.quiz.toggle() }, "Predict");

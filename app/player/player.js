@@ -14,7 +14,7 @@ import { Quiz } from "./quiz.js";
 import { Screen } from "./screen.js";
 import { Side, swatch } from "./side.js";
 import { Timebar } from "./timebar.js";
-import { bucketWords, CLASS_WORDS, count, headline, leadWords, legendWords, seconds } from "./words.js";
+import { bucketWords, CLASS_WORDS, count, headline, leadWords, legendWords, seconds, unbroken } from "./words.js";
 
 const LETTERS = ["A", "B"];
 const TELL_MS = 200; // while playing, words change this seldom
@@ -181,7 +181,7 @@ class Player {
     this.bucketNote = make("p");
     this.root.classList.toggle("is-single", replay.sides.length === 1);
     this.root.replaceChildren(
-      make("p", { class: "verdict" }, replay.verdict),
+      make("p", { class: "verdict" }, unbroken(replay.verdict)),
       make("p", { class: "lead" }, leadWords(replay)),
       this.controls.element, this.headline, this.quiz.element,
       make("div", { class: "body" },

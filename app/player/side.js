@@ -38,8 +38,8 @@ export class Side {
       "section", { class: "side", "aria-label": `Side ${letter}: ${log.name}` },
       make("h2", {}, make("span", { class: "letter" }, letter), log.name,
         badge(log.source),
-        make("span", { class: "figure", title: "of the memory it takes, over the whole run" }, make("b", {}, `${waste.toFixed(1)} %`), " wasted overall")),
-      make("p", { class: "about" }, `${log.about}; ${plural(log.pool, "slot")}; times ${log.clock}`),
+        waste === null ? null : make("span", { class: "figure", title: "of the memory it takes, over the whole run" }, make("b", {}, `${waste.toFixed(1)} %`), " wasted overall")),
+      make("p", { class: "about" }, `${log.about}; ${plural(log.pool, "slot")}; ${log.times}`),
       this.queues, this.tableName, this.stage.element, this.readout, this.ledger,
     );
     this.buildQueues();

@@ -43,6 +43,9 @@ export const plural = (value, noun) => `${count(value)} ${noun}${value === 1 ? "
 export const percent = (part, whole) => `${whole ? ((100 * part) / whole).toFixed(part && part < whole / 100 ? 1 : 0) : 0} %`;
 export const seconds = (time) => `${time.toFixed(3)} s`;
 
+// A sentence as it is shown: no line ends between a number and its unit.
+export const unbroken = (text) => text.replace(/(?<=\d) (?=%|s\b)/g, "\u00a0");
+
 // The most interesting event comes first, otherwise in order.
 export function byInterest(said) {
   const rank = ([kind]) => BY_INTEREST.indexOf(kind);

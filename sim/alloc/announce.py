@@ -5,6 +5,7 @@ from typing import Any
 from sim.cache import PrefixCache
 from sim.events import Kind, Sink
 from sim.request import Sequence, SequenceGroup
+from sim.words import counted
 
 
 class Announcer:
@@ -16,7 +17,8 @@ class Announcer:
 
     def hit(self, sequence: Sequence, blocks: list[int]) -> None:
         """The start of its input was found."""
-        why = f"the first {len(blocks)} blocks of its input are in the prefix cache"
+        first = f"the first {counted(len(blocks), 'blocks')} of its input"
+        why = f"{first} {'is' if len(blocks) == 1 else 'are'} in the prefix cache"
         self._emit(Kind.HIT, sequence, why, blocks=blocks[:], tokens=sequence.stored)
 
     def alloc(self, sequence: Sequence, blocks: list[int], why: str) -> None:
@@ -27,8 +29,8 @@ class Announcer:
         self, sequence: Sequence, num_held: int, num_tokens: int, blocks: list[int], size: int, left: int
     ) -> None:
         """`num_tokens` more did not fit the `num_held` blocks of its table; `left` are free now."""
-        short = f"{sequence.stored} + {num_tokens} tokens do not fit {num_held} blocks"
-        why = f"{short}: {len(blocks)} blocks of {size}, {left} left free"
+        short = f"{sequence.stored} + {num_tokens} tokens do not fit {counted(num_held, 'blocks')}"
+        why = f"{short}: {counted(len(blocks), 'blocks')} of {size}, {left} left free"
         self._emit(Kind.ALLOC, sequence, why, blocks=blocks)
 
     def evict(self, sequence: Sequence, blocks: list[int], because: str) -> None:
@@ -38,7 +40,8 @@ class Announcer:
 
     def fork(self, parent: Sequence, child: Sequence, blocks: list[int]) -> None:
         """It goes on from what another sequence has stored."""
-        why = f"sequence {child.index} goes on from sequence {parent.index}: {len(blocks)} blocks shared"
+        shared = counted(len(blocks), "blocks")
+        why = f"sequence {child.index} goes on from sequence {parent.index}: {shared} shared"
         self._emit(Kind.FORK, child, why, parent=parent.index, blocks=blocks[:], stored=child.stored)
 
     def copy(

@@ -9,6 +9,7 @@ from sim.alloc.protocol import Traffic
 from sim.alloc.tables import ENTRY_BYTES, TableShape
 from sim.request import Sequence
 from sim.tables import real
+from sim.words import counted
 
 
 class BlockTables:
@@ -49,8 +50,8 @@ class BlockTables:
         """`count` blocks for the input of a sequence that was admitted."""
         if blocks := self._extend(sequence, count):
             size, left = self.block_size, self.device.num_free
-            why = f"{num_tokens} tokens: {len(blocks)} blocks of {size}, {left} left free"
-            self._say.alloc(sequence, blocks, why)
+            taken = f"{counted(len(blocks), 'blocks')} of {size}"
+            self._say.alloc(sequence, blocks, f"{counted(num_tokens, 'tokens')}: {taken}, {left} left free")
 
     def _continue_from(self, parent: Sequence, child: Sequence, blocks: list[int]) -> None:
         for block in real(blocks):

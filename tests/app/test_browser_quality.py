@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from app.cli import run as pagelab
 from app.payload import quiz_payload
 from app.player import standalone_html
 from sim import Run
@@ -21,6 +22,7 @@ pytestmark = pytest.mark.browser
 TRIES = 3
 FRAME_S = 1 / 50
 NUM_FRAMES = 60
+STREAM = Path(__file__).parent / "data" / "vllm_kv_events.msgpack"
 
 
 @pytest.fixture(scope="module")
@@ -177,3 +179,29 @@ def test_nothing_is_cut_off_at_either_width(browser: Browser, page: str, quiz_pa
     browser.emulate()
     browser.set_width(1280)
     assert {name: pixels for name, pixels in overflows.items() if pixels > 0} == {}
+
+
+def test_a_report_of_a_trace_with_a_long_name_fits_a_narrow_screen(browser: Browser, tmp_path: Path) -> None:
+    trace = tmp_path / f"{'a_trace_with_a_long_name_' * 6}.jsonl"
+    trace.write_text('{"id": "r0", "arrival": 0, "prompt": 8, "output": 8}\n')
+    assert pagelab(["simulate", str(trace), "--out", str(tmp_path / "out"), "--quiet"]) == 0
+    browser.set_width(390)
+    try:
+        browser.driver.get((tmp_path / "out" / "report.html").as_uri())
+        width = browser.run("return document.documentElement.scrollWidth")
+    finally:
+        browser.set_width(1280)
+    assert width <= 390
+
+
+def test_a_stream_is_shown_without_a_share_of_waste(browser: Browser, tmp_path: Path) -> None:
+    """And speeds are told in moments, the one of 1 in a moment."""
+    path = tmp_path / "stream.html"
+    assert pagelab(["kv-events", str(STREAM), "--html", str(path)]) == 0
+    browser.open(path.as_uri())
+    assert "waste" not in browser.text(".verdict").partition(";")[0]
+    assert browser.run("return root.querySelector('.figure')") is None
+    speeds = browser.run(
+        "return [...root.querySelectorAll('.controls option')].map((one) => one.textContent)"
+    )
+    assert speeds[:3] == ["0.5 moments/s", "1 moment/s", "2 moments/s"]

@@ -14,6 +14,7 @@ from app.quiz import NUM_BLOCKS, questions, sheet, small_run
 from app.recorded import recording_of
 from sim import Config, Trace, simulate
 from sim.events import Kind
+from tests.making import requests
 
 
 def told(*arguments: str) -> str:
@@ -74,6 +75,29 @@ def test_the_page_asks_what_the_sheet_prints(seed: int, tmp_path: Path):
     assert asked == sheet_rows
 
 
+@pytest.mark.parametrize(
+    ("victim", "rule"),
+    [
+        ("youngest", "The server preempts the youngest. Who"),
+        ("oldest", "The server preempts the oldest. Who"),
+        ("fewest-tokens", "The server preempts the one that has the fewest stored tokens of the running"),
+    ],
+)
+def test_who_asks_for_the_victim_says_by_which_rule_it_is_chosen(victim: str, rule: str):
+    config = Config(block_size=4, pool_blocks=6, max_len=12, timing="unit", victim=victim)
+    run = recording_of(simulate(requests((8, 4), (8, 4), (8, 4)), config))
+    asked = [question.ask for question in questions(run) if question.kind == "preempt"]
+    assert asked and all(rule in ask for ask in asked)
+
+
+def test_the_page_is_named_as_a_file_and_its_first_question_as_an_address(tmp_path: Path):
+    """Story: `quiz.html#step=0&predict` is no file that a file manager opens."""
+    page = tmp_path / "my quiz.html"
+    lines = told("quiz", "--html", str(page)).splitlines()
+    assert lines[0] == f"quiz: {page}"
+    assert lines[1].endswith(f" {page.as_uri()}#step=0&predict")
+
+
 def test_questions_about_any_run_are_drawn_by_their_seed():
     runs = [
         simulate(Trace.read("demo"), Config(allocator=name, pool_tokens=2048, max_len=512))
@@ -114,6 +138,8 @@ def test_a_class_is_collected_by_file_and_by_folder(tmp_path: Path):
     assert "notes.json: is not what `pagelab compare --json` writes (no runs)" in skipped[0]
     output = told("class", "collect", str(tmp_path), "--out", str(tmp_path / "out"))
     assert "2 students, 2 runs, 2 of them identical" in output
+    (tmp_path / "ada.json").unlink()
+    assert "1 student, 1 run, 1 of them identical" in told("class", "collect", str(tmp_path))
     rows = (tmp_path / "out" / "class.csv").read_text().splitlines()
     assert rows[1] == "ada,paged,7.25,7.25,9,true"
     assert "<svg" in (tmp_path / "out" / "class.svg").read_text()

@@ -12,9 +12,11 @@ import msgpack
 import pytest
 
 from app.cli import run as pagelab
+from app.event_file import read_recording
 from app.kv_events import read_stream, run_of
 from app.kv_events.stream import FIELDS
 from app.payload import replay_payload
+from app.rows import write_events
 from sim import InputError
 from tests.malformed.judging import count_refused, judge
 from tests.malformed.mutations import BINARY, JSON, mutants
@@ -70,6 +72,27 @@ def test_the_player_shows_it(tmp_path: Path):
     assert [line["kind"] for line in lines].count("step") == 47
     payload = replay_payload([run_of("stream", read_stream(STREAM), 24)[0]])
     assert payload["sides"][0]["pool"] == 24 * 16
+
+
+@pytest.mark.parametrize("is_read_back", [False, True])
+def test_the_headline_says_what_a_stream_tells_and_nothing_of_waste(is_read_back: bool, tmp_path: Path):
+    """Story: of blocks that nobody is known to read it said `paged wastes 0.0 %`, and how many ran."""
+    run, chains = run_of("stream", read_stream(STREAM), 24)
+    write_events(run, tmp_path / "log.jsonl")
+    shown = read_recording(tmp_path / "log.jsonl", most_events=9999) if is_read_back else run
+    payload = replay_payload([shown])
+    held = f"held {len(chains.chains)} chains of blocks, at most {chains.num_blocks} of 24 blocks at a time"
+    assert held in payload["verdict"]
+    assert "wastes" not in payload["verdict"] and "on average" not in payload["verdict"]
+    assert payload["sides"][0]["summary"]["waste_percent"] is None
+    assert "waste" not in {question["kind"] for question in payload["quiz"]["questions"]}
+
+
+def test_one_block_and_one_chain_are_told_as_one(tmp_path: Path):
+    run, _ = run_of("stream", read_stream(written(tmp_path / "s", [stored([1])])))
+    whys = " ".join(event.why for event in run.events)
+    assert "1 block of 4 is full" in whys and "1 block in 1 chain" in whys and "1 blocks" not in whys
+    assert "held 1 chain of blocks, at most 1 block at a time" in replay_payload([run])["verdict"]
 
 
 def test_a_block_behind_the_end_of_a_chain_lengthens_it_and_one_behind_its_middle_forks(tmp_path: Path):
@@ -135,7 +158,7 @@ def test_json_and_msgpack_arrays_and_maps_say_the_same(tmp_path: Path):
     ("batches", "told"),
     [
         ([[stored([1], size=4)], [stored([2], size=8)]], "blocks of 8 beside blocks of 4"),
-        ([[["BlockStored", [1], None, [1, 2], 4]]], "token_ids must be 1 blocks of 4"),
+        ([[["BlockStored", [1], None, [1, 2], 4]]], "token_ids must be 1 block of 4, are 2"),
         ([[["BlockLost", [1]]]], "known are BlockStored"),
         ([[["BlockRemoved", "abc"]]], "must be a list"),
         ([[removed(1)]], "no block was stored"),

@@ -12,6 +12,7 @@ from app.moments import merge_clocks
 from app.payload import replay_payload, verdict
 from app.quiz import questions
 from app.recorded import recording_of
+from app.unbroken import unbroken
 from sim import Config, InputError, Run, Trace, simulate
 from sim.events import Kind
 from sim.ledger import CLASSES
@@ -190,6 +191,18 @@ def test_the_verdict_has_the_numbers_of_the_two_reports() -> None:
         f"Contiguous (max) wastes {wastes[0]}, paged wastes {wastes[1]} of the memory it takes"
     )
     assert "\n" not in text
+
+
+def test_a_number_and_its_unit_stay_on_one_line_where_they_are_shown() -> None:
+    said = "Paged wastes 7.2 % of 4 sequences, after 4.9 s"
+    assert unbroken(said) == "Paged wastes 7.2\u00a0% of 4 sequences, after 4.9\u00a0s"
+
+
+def test_steps_of_unit_timing_are_not_called_modelled() -> None:
+    (unit,) = serve(requests((8, 8)), "paged", timing="unit")
+    (usual,) = serve(requests((8, 8)), "paged", timing="roofline")
+    sides = [replay_payload([run])["sides"][0] for run in (unit, usual)]
+    assert [side["times"] for side in sides] == ["a step is 1 s", "times modelled"]
 
 
 def test_cached_blocks_are_not_called_waste() -> None:

@@ -4,6 +4,7 @@ import { test } from "node:test";
 import { stateAt } from "../../../app/player/state.js";
 import {
   byInterest, CLASS_WORDS, count, headline, percent, poolWords, stepWords, stripWords, tableRuns, timelineWords,
+  unbroken,
 } from "../../../app/player/words.js";
 import { CASES } from "./golden.js";
 
@@ -73,4 +74,8 @@ test("a share that is there is not told as nothing", () => {
   assert.equal(percent(0, 1000), "0 %");
   assert.equal(percent(4, 1000), "0.4 %");
   assert.equal(percent(500, 1000), "50 %");
+});
+
+test("a number and its unit stay on one line, in the player as in Python", () => {
+  assert.equal(unbroken("paged wastes 7.2 % of 4 sequences, after 4.9 s"), "paged wastes 7.2\u00a0% of 4 sequences, after 4.9\u00a0s");
 });
