@@ -79,6 +79,9 @@ export function headline(replay, moment, labels, letters, told = []) {
 
 // What the pictures are, for who sees them for the first time.
 export function leadWords({ sides }) {
+  if (sides.every(({ summary }) => summary.waste_percent === null)) {
+    return "This is what a server's prefix cache held, by its own events. A colour is a chain of blocks, each with all that came before it; plain grey is free.";
+  }
   const who = sides.length > 1
     ? "Two servers get the same requests and the same memory for their keys and values."
     : "This is a server's memory for keys and values.";

@@ -3,8 +3,8 @@ import { test } from "node:test";
 
 import { stateAt } from "../../../app/player/state.js";
 import {
-  byInterest, CLASS_WORDS, count, headline, percent, poolWords, stepWords, stripWords, tableRuns, timelineWords,
-  unbroken,
+  byInterest, CLASS_WORDS, count, headline, leadWords, percent, poolWords, stepWords, stripWords, tableRuns,
+  timelineWords, unbroken,
 } from "../../../app/player/words.js";
 import { CASES } from "./golden.js";
 
@@ -78,4 +78,11 @@ test("a share that is there is not told as nothing", () => {
 
 test("a number and its unit stay on one line, in the player as in Python", () => {
   assert.equal(unbroken("paged wastes 7.2 % of 4 sequences, after 4.9 s"), "paged wastes 7.2\u00a0% of 4 sequences, after 4.9\u00a0s");
+});
+
+test("a stream of cache events has chains, not requests that fill slots", () => {
+  const [log] = CASES[2].replay.sides;
+  assert.match(leadWords({ sides: [log] }), /A colour is a request/);
+  const stream = { ...log, summary: { ...log.summary, waste_percent: null } };
+  assert.match(leadWords({ sides: [stream] }), /A colour is a chain of blocks/);
 });
