@@ -8,6 +8,7 @@ from typing import Any
 import click
 import orjson
 
+from app.answers import document, show
 from app.commands.measure import engine_options
 from app.options import config_options, make_config
 from app.output import each_step, progress
@@ -15,15 +16,13 @@ from app.rejections import first_rejection
 from engine.checkpoint import TextSide, text_side
 from engine.checkpoint.named import need_model
 from engine.exhausted import memory_told
-from engine.generate import Answer, Decoding, Generated, generate, warm_up
+from engine.generate import Decoding, generate, warm_up
 from engine.graphs import make_graphs
 from engine.setup import make_model, make_pool, pick_device, refuse_backend, refuse_impossible
-from sim import Config, InputError, __version__
+from sim import Config, InputError
 from sim.models import get_model
-from sim.report import speculation
-from sim.work import Work
 
-USUAL_MODEL = "smollm2-135m"
+USUAL = {"model": "smollm2-135m", "kv_dtype": "fp32"}  # where help must not say what other commands take
 MOST_USUAL_SLOTS = 8192  # of a pool whose size is not given
 DIALS = (
     "allocator", "placement", "pool_tokens", "pool_blocks", "block_size", "growth", "size_classes",
@@ -61,7 +60,7 @@ def decoding_options(command: Any) -> Any:
 @click.option("--plain", is_flag=True, help="go on with the prompt itself, without the model's chat template")
 @click.option("--system", default=None, help="what the chat's system message says")
 @decoding_options
-@config_options(only=DIALS, usual={"model": USUAL_MODEL, "kv_dtype": "fp32"})
+@config_options(only=DIALS, usual=USUAL)
 @engine_options
 @click.option(
     "--graphs", default="auto", show_default=True, help="CUDA graphs of decode steps: auto | on | off"
@@ -96,7 +95,7 @@ def generate_command(
     decoding = Decoding(**_take(options, {item.name for item in fields(Decoding)}))
     where = pick_device(device)
     refuse_backend(backend, where)
-    text = text_side(need_model(options["model"] or USUAL_MODEL))
+    text = text_side(need_model(options["model"] or USUAL["model"]))
     ids = [_encode(text, prompt, plain=plain, system=system) for prompt in texts]
     config = _config(options, ids, decoding)
     refuse_impossible(config, where)
@@ -128,104 +127,6 @@ def generate_command(
     return 1 if made.agreement and made.agreement["first_difference"] else 0
 
 
-def document(made: Generated, texts: list[str], text: TextSide, config: Config) -> dict[str, Any]:
-    """What `--json` writes."""
-    return {
-        "pagelab": __version__,
-        "model": config.model,
-        "config": config.as_json(),
-        "answers": [
-            _as_json(answer, prompt, text) for answer, prompt in zip(made.answers, texts, strict=True)
-        ],
-        "run": figures(made),
-    }
-
-
-def figures(made: Generated) -> dict[str, Any]:
-    """Of the run as a whole; times are measured."""
-    run, config = made.run, made.run.config
-    return {
-        "clock": "measured",
-        "seconds": made.seconds,
-        "steps": run.num_steps,
-        "output_tokens": made.num_tokens,
-        "output_tokens_per_s": made.num_tokens / made.seconds,
-        "preemptions": run.num_preemptions,
-        "pool_slots": config.num_slots,
-        "peak_slots": run.peak_slots,
-        "kv_pool_bytes": config.pool_bytes,
-        "kv_peak_bytes": run.peak_slots * config.spec.kv_bytes_per_token(config.kv_dtype),
-        "speculation": speculation(run.work),
-        "agreement": made.agreement,
-    }
-
-
-def show(made: Generated, texts: list[str], text: TextSide, *, quiet: bool) -> None:
-    """Answers on standard output, figures on standard error."""
-    for answer, prompt in zip(made.answers, texts, strict=True):
-        if len(texts) > 1 and not quiet:
-            click.echo(f">>> {prompt}")
-        if answer.reject_reason is not None:
-            click.echo(f"pagelab: prompt {answer.id} rejected: {answer.reject_reason}", err=True)
-        for index, said in enumerate(answer.said):
-            head = f"[{index}] " if len(answer.said) > 1 else ""
-            click.echo(head + text.decode(said.tokens).strip())
-        if len(texts) > 1:
-            click.echo()
-    if not quiet:
-        run = figures(made)
-        slots = f"{run['peak_slots']} of {run['pool_slots']} slots"
-        click.echo(
-            f"{run['output_tokens']} tokens in {run['seconds']:.1f} s, {run['output_tokens_per_s']:.1f} a "
-            f"second (measured); {run['steps']} steps, at most {slots}, "
-            f"{run['preemptions']} preemptions",
-            err=True,
-        )
-        if made.run.config.speculate:
-            click.echo(told(made.run.work), err=True)
-    if made.agreement and (made.agreement["first_difference"] or not quiet):
-        click.echo(told_of_memory(made.agreement), err=True)
-
-
-def told(work: Work) -> str:
-    """What drafts brought, as a sentence."""
-    if not work.drafted:
-        return "no draft was proposed: nothing was said twice"
-    return (
-        f"{work.accepted} of {work.drafted} drafts accepted, {work.accepted / work.drafted:.0%}; "
-        f"{work.tokens_per_decode:.2f} tokens a decode step instead of 1"
-    )
-
-
-def told_of_memory(agreement: dict[str, Any]) -> str:
-    """What was found in memory, as a sentence."""
-    found = agreement["first_difference"]
-    if found is None:
-        return f"memory was as the log says in all {agreement['steps_compared']} steps"
-    return f"pagelab: step {found['step']}: {found['what']} (the log is simulated, memory measured)"
-
-
-def _as_json(answer: Answer, prompt: str, text: TextSide) -> dict[str, Any]:
-    return {
-        "id": answer.id,
-        "prompt": prompt,
-        "prompt_tokens": len(answer.prompt),
-        "status": "rejected" if answer.reject_reason else "finished",
-        "reason": answer.reject_reason,
-        "hit_tokens": answer.hit_tokens,
-        "preemptions": answer.preemptions,
-        "said": [
-            {
-                "text": text.decode(said.tokens),
-                "tokens": said.tokens,
-                "end": "end-token" if said.has_ended else "max-tokens",
-                "score": said.score,
-            }
-            for said in answer.said
-        ],
-    }
-
-
 def _encode(text: TextSide, prompt: str, *, plain: bool, system: str | None) -> list[int]:
     if plain and system is not None:
         raise InputError("--system with --plain: a plain text has no system message; drop one of them")
@@ -236,9 +137,9 @@ def _encode(text: TextSide, prompt: str, *, plain: bool, system: str | None) -> 
 
 def _config(options: dict[str, Any], ids: list[list[int]], decoding: Decoding) -> Config:
     """The pool holds all prompts at once, up to a limit, where its size was not given."""
-    name = options["model"] or USUAL_MODEL
+    name = options["model"] or USUAL["model"]
     longest = options["max_len"] or min(2048, get_model(name).max_positions)
-    defaults: dict[str, Any] = {"model": name, "kv_dtype": "fp32", "hardware": "laptop", "max_len": longest}
+    defaults: dict[str, Any] = {**USUAL, "hardware": "laptop", "max_len": longest}
     if options["pool_tokens"] is None and options["pool_blocks"] is None:
         size = options["block_size"] or 16
         width = max(decoding.n, decoding.beam)
