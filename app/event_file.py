@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import orjson
 
-from app.recorded import CHAIN, UNKNOWN, Recording
+from app.recorded import UNKNOWN, Recording
 from sim import InputError, Request
 from sim.alloc import ALLOCATORS
 from sim.events import Event, Kind
@@ -50,16 +50,14 @@ def read_recording(path: Path, *, most_events: int) -> Recording:
     if not fold.num_steps:
         raise InputError(f"{path}: no step in it: there is nothing to replay")
     allocator, source = _made_by(path)
-    requests = fold.requests()
     return Recording(
         trace=path.name,
-        requests=requests,
+        requests=fold.requests(),
         events=events,
         allocator=allocator,
         cell_slots=fold.cell_slots,
         source=source,
         clock="as recorded",
-        is_stream=fold.cell_slots > 0 and all(one.id.startswith(CHAIN) for one in requests),
     )
 
 

@@ -56,7 +56,7 @@ def encode_side(
             frames.hear(state, event)
             state.apply(event)
     frames.rest(state)
-    return {**_describe(recording, name), **frames.as_json()}, frames.times, places
+    return {**recording.described(name), **frames.as_json()}, frames.times, places
 
 
 class _Frames:
@@ -225,28 +225,3 @@ def _cells_of(event: Event) -> list[int]:
             return [changes["destination_slots"][0]]
         case _:
             return []
-
-
-def _describe(recording: Recording, name: str) -> Json:
-    size, placement = recording.cell_slots, recording.settings.get("placement")
-    unit = "pages" if recording.has_pages or recording.allocator == "virtual" else "blocks"
-    how = f"{unit} of {size} tokens, on demand"
-    if not size:
-        how = "one range a request" + (f", {placement} placement" if placement else "")
-    is_unit = recording.clock == "modelled" and recording.settings.get("timing") == "unit"
-    return {
-        "name": name,
-        "about": how,
-        "times": "a step is 1 s" if is_unit else f"times {recording.clock}",
-        "source": recording.source,
-        "clock": recording.clock,
-        "cell_slots": size,
-        "pool": recording.pool,
-        "summary": {
-            "waste_percent": None if recording.is_stream else round(recording.waste_percent, 3),
-            "batch_mean": None if recording.is_stream else round(recording.batch_mean, 3),
-            "time_s": round(recording.time_s, 6),
-            "preemptions": recording.count(Kind.PREEMPT),
-            "rejected": recording.count(Kind.REJECT),
-        },
-    }

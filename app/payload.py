@@ -22,6 +22,7 @@ from app.frames import encode_side
 from app.moments import merge_clocks, opening_moment
 from app.quiz import COUNT, Question, draw, sheet_and_run
 from app.recorded import Recording, names_of, recording_of
+from app.rejections import refuse_empty
 from sim import InputError, Run, __version__
 from sim.words import counted
 
@@ -79,8 +80,7 @@ def replay_payload(
 def _checked(run: Run | Recording) -> Recording:
     """The run as a recording, if there is something to show. Raises InputError."""
     if isinstance(run, Run):
-        if not run.num_steps:
-            raise InputError(f"{run.config.allocator}: no request could run: {_first_refusal(run)}")
+        refuse_empty(run)
         if not run.events:
             raise InputError(f"{run.config.allocator}: the run kept no events: there is nothing to replay")
         run = recording_of(run)
@@ -94,11 +94,6 @@ def _checked(run: Run | Recording) -> Recording:
 
 def _asked_for(recording: Recording) -> list[tuple[str, int, int, int]]:
     return [(one.id, one.prompt, one.max_tokens, one.width) for one in recording.requests]
-
-
-def _first_refusal(run: Run) -> str:
-    refused = [one for one in run.groups if one.reject_reason is not None]
-    return f"{refused[0].request.id} {refused[0].reject_reason}" if refused else "there is none"
 
 
 def _cached(stream: Recording) -> str:

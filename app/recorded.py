@@ -19,8 +19,7 @@ class Recording:
     """The log, and what a log does not tell. All numbers are folded from the log.
 
     `cell_slots` is the size of a block or page, 0 where sequences hold ranges; `settings` are the dials by
-    name, as far as they are known; `horizon` says which tokens are read no more. Where `is_stream`, only
-    what is cached is known: chains of blocks stand for requests, and nothing says who reads them.
+    name, as far as they are known; `horizon` says which tokens are read no more.
     """
 
     trace: str
@@ -32,7 +31,6 @@ class Recording:
     clock: str
     settings: dict[str, Any] = field(default_factory=dict[str, Any])
     horizon: Horizon = field(default_factory=KeepAll)
-    is_stream: bool = False
 
     @cached_property
     def steps(self) -> list[dict[str, Any]]:
@@ -73,6 +71,36 @@ class Recording:
         """The most blocks that held something at once."""
         return max(self.pool - step["ledger"]["free"] for step in self.steps) // self.cell_slots
 
+    @property
+    def is_stream(self) -> bool:
+        """Whether only what is cached is known: chains of blocks stand for requests."""
+        return self.cell_slots > 0 and all(one.id.startswith(CHAIN) for one in self.requests)
+
+    def described(self, name: str) -> dict[str, Any]:
+        """What the player is told of the run as a whole."""
+        size, placement = self.cell_slots, self.settings.get("placement")
+        unit = "pages" if self.has_pages or self.allocator == "virtual" else "blocks"
+        how = f"{unit} of {size} tokens, on demand"
+        if not size:
+            how = "one range a request" + (f", {placement} placement" if placement else "")
+        is_unit = self.clock == "modelled" and self.settings.get("timing") == "unit"
+        return {
+            "name": name,
+            "about": how,
+            "times": "a step is 1 s" if is_unit else f"times {self.clock}",
+            "source": self.source,
+            "clock": self.clock,
+            "cell_slots": size,
+            "pool": self.pool,
+            "summary": {
+                "waste_percent": None if self.is_stream else round(self.waste_percent, 3),
+                "batch_mean": None if self.is_stream else round(self.batch_mean, 3),
+                "time_s": round(self.time_s, 6),
+                "preemptions": self.count(Kind.PREEMPT),
+                "rejected": self.count(Kind.REJECT),
+            },
+        }
+
     def count(self, kind: Kind) -> int:
         """Events of a kind."""
         return sum(event.kind is kind for event in self.events)
@@ -105,7 +133,6 @@ def recording_of(run: Run) -> Recording:
         clock=run.clock,
         settings=run.config.as_json(),
         horizon=run.config.horizon,
-        is_stream="from" in run.meta,
     )
 
 

@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from sim import InputError, Run
+
 REMEDIES = {  # by what the reason says (`sim.limits`)
     "the maximum length is": "raise --max-len",
     "the pool can give": "raise --pool-tokens",
@@ -27,6 +29,15 @@ def rejections(run: dict[str, Any]) -> list[str]:
         largest = max(same, key=lambda entry: need(entry["reason"]))
         lines.append(f"{head.format(len(same))}: {largest['id']} {largest['reason']}; {remedy}")
     return lines
+
+
+def refuse_empty(run: Run) -> None:
+    """Raises InputError, with a reason, for a run in which nothing ran."""
+    if not run.num_steps:
+        reasons = run.outcomes.reject_reasons
+        named = [(run.outcomes.requests[place].id, reason) for place, reason in reasons.items()]
+        why = first_rejection(named) if named else "there is none"
+        raise InputError(f"{run.config.allocator}: no request could run: {why}")
 
 
 def first_rejection(reasons: Iterable[tuple[str, str]]) -> str:

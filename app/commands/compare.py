@@ -12,11 +12,11 @@ from app.interrupt import listening
 from app.options import config_options, make_configs, output_options, preset_option, take_trace, trace_options
 from app.output import Output, each_step, progress
 from app.recording import AnyRun
-from app.rejections import first_rejection
+from app.rejections import refuse_empty
 from engine import measure
 from engine.forecast import forecast
 from engine.peers import PEERS, refuse_vllm, serve_with_vllm, vllm_python
-from sim import Config, InputError, Run, Trace
+from sim import Config, InputError, Trace
 from sim.alloc import ALLOCATORS
 from sim.choices import TIMINGS
 from sim.errors import unknown_name
@@ -98,18 +98,10 @@ def compare(
     interrupt.end("the report says what was done, and compares both sides")
     if fault:
         raise InputError(f"{fault}; our own runs are reported without it")
-    refuse_empty([run for comparison in comparisons for run in comparison.runs])
+    for run in (run for comparison in comparisons for run in comparison.runs):
+        refuse_empty(run)  # after the report: what did not run agrees on nothing
     agree = all(row["first_difference"] is None for row in verdicts)
     return 0 if agree else 1
-
-
-def refuse_empty(runs: list[Run]) -> None:
-    """Raises InputError, after the report, for runs in which nothing ran: they agree on nothing."""
-    for run in runs:
-        reasons = run.outcomes.reject_reasons
-        if reasons and len(reasons) == len(run.outcomes):
-            named = ((run.outcomes.requests[place].id, reason) for place, reason in reasons.items())
-            raise InputError(f"{run.config.allocator}: no request could run: {first_rejection(named)}")
 
 
 def serve_with_peer(
