@@ -14,14 +14,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
-
 from app.payload import replay_payload
 from app.player import standalone_html
 from bench.machine import describe
 from sim import Config, Request, Trace, simulate
-from tests.app.browsing import CHROMEDRIVER, CHROMIUM, FLAGS, Browser
+from tests.app.browsing import Browser, chromium
 
 RESULTS = Path(__file__).parent / "results" / "player.json"
 ROUNDS = 3
@@ -89,14 +86,9 @@ def measure(browser: Browser, page: str) -> dict[str, float]:
 
 def main() -> None:
     """All cases, the best of each figure."""
-    options = webdriver.ChromeOptions()
-    options.binary_location = str(CHROMIUM)
-    for flag in FLAGS:
-        options.add_argument(flag)
-    driver = webdriver.Chrome(options=options, service=Service(CHROMEDRIVER))
-    browser = Browser(driver)
     results: dict[str, Any] = {}
-    try:
+    with chromium() as driver:
+        browser = Browser(driver)
         with tempfile.TemporaryDirectory() as folder:
             for name, (trace, dials) in CASES.items():
                 runs = [
@@ -109,9 +101,7 @@ def main() -> None:
                 best["frames_per_s"] = max(one["frames_per_s"] for one in rounds)
                 results[name] = {"events": sum(len(run.events) for run in runs), **best}
                 print(f"{name:32}", {key: round(value, 2) for key, value in results[name].items()})
-    finally:
-        driver.quit()
-    about = {**describe("selenium"), "browser": browser.driver.capabilities["browserVersion"]}
+        about = {**describe("selenium"), "browser": driver.capabilities["browserVersion"]}
     document = {**about, "load": os.getloadavg()[0], "replays": results}
     RESULTS.write_text(json.dumps(document, indent=2) + "\n")
 

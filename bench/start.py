@@ -10,22 +10,16 @@ the slowest. Needs chromium and chromedriver.
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
-
 from bench.machine import RESULTS, describe
-from tests.app.browsing import CHROMEDRIVER, CHROMIUM, FIND, FLAGS, ROOT
+from tests.app.browsing import FIND, ROOT, chromium, free_port, is_up
 from tests.waiting import wait_for
 
 ROUNDS = 5
@@ -37,27 +31,7 @@ SAID = (  # the sentence, before the picture is there and after; or the line of 
 )
 
 
-@contextmanager
-def browser() -> Iterator[webdriver.Chrome]:
-    """A new one, of which nothing is kept."""
-    options = webdriver.ChromeOptions()
-    options.binary_location = str(CHROMIUM)
-    for flag in FLAGS:
-        options.add_argument(flag)
-    driver = webdriver.Chrome(options=options, service=Service(CHROMEDRIVER))
-    try:
-        driver.get("about:blank")
-        yield driver
-    finally:
-        driver.quit()
-
-
-def free_port() -> int:
-    with socket.create_server(("localhost", 0)) as free:
-        return free.getsockname()[1]
-
-
-def visit(driver: webdriver.Chrome, port: int) -> str:
+def visit(driver: Any, port: int) -> str:
     """What the page says, as soon as it says it."""
     driver.get(f"http://localhost:{port}/")
     return wait_for(
@@ -65,15 +39,11 @@ def visit(driver: webdriver.Chrome, port: int) -> str:
     )
 
 
-def is_up(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("localhost", port)) == 0
-
-
 def start(command: list[str]) -> dict[str, Any]:
     """One round: seconds until the server answers, until it is said, and of a second visit."""
     port = free_port()
-    with browser() as driver:
+    with chromium() as driver:
+        driver.get("about:blank")
         began = time.perf_counter()
         server = subprocess.Popen(
             [*command, str(port)], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL

@@ -3,8 +3,10 @@
 import json
 import os
 import shutil
+import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
@@ -51,6 +53,34 @@ const root = find(document);
 """
 # All that is painted in the player, as text.
 PICTURES = "return [...root.querySelectorAll('.stage canvas')].map((canvas) => canvas.toDataURL())"
+
+
+@contextmanager
+def chromium(*flags: str) -> Generator[Any]:
+    """A driver of a new browser, whose console can be read."""
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = str(CHROMIUM)
+    for flag in (*FLAGS, *flags):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(CHROMEDRIVER))
+    try:
+        yield driver
+    finally:
+        driver.quit()
+
+
+def free_port() -> int:
+    with socket.create_server(("localhost", 0)) as free:
+        return free.getsockname()[1]
+
+
+def is_up(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("localhost", port)) == 0
 
 
 class Browser:
