@@ -1,7 +1,6 @@
 """Matrices in panels multiply as plain ones do, and no row of a product knows of the others."""
 
 import weakref
-from collections.abc import Generator
 
 import pytest
 import torch
@@ -18,14 +17,6 @@ CPU = torch.device("cpu")
 
 def drawn(*shape: int) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
-
-
-@pytest.fixture
-def two_threads() -> Generator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.mark.parametrize("num_rows", [0, 1, 2, 3, 4, 31, BLOCK + 5, 2 * BLOCK])
