@@ -162,12 +162,14 @@ def generate(
         reading=reading,
     )
     by_id = {request.id: request for request in requests}
-    probe = Probe(pool, by_id, Stranding.of(config), num_known=histories.num_known, reading=reading)
+    probe = None
+    if check:
+        probe = Probe(pool, by_id, Stranding.of(config), num_known=histories.num_known, reading=reading)
     executor = log.executor = TorchExecutor(
         model,
         pool,
         log,
-        probe if check else None,
+        probe,
         histories=histories,
         choice=speech,
         reading=reading,

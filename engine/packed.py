@@ -11,7 +11,7 @@ from torch.nn.functional import linear, pad
 from engine.packed_loops import BLOCK, BOARD_SIZE, WIDTH, multiply, multiply_with_help, stand_by
 from engine.team import Standby
 
-PIECE = 1 << 19  # multiplications of one piece of work: about ten microseconds
+PIECE = 1 << 19  # multiplications of one piece of work
 ALONE = 1 << 19  # below so many in all, telling another thread takes longer than it saves
 PATIENCE = 1 << 15  # looks at the board: enough for what a step does between two products
 

@@ -193,24 +193,24 @@ def check_reads(kv: KV, lengths: Tensor, first_query: Tensor, features: Features
         )
 
 
+def is_in_reach(first: Tensor, last: Tensor, first_query: Tensor, features: Features) -> Tensor:
+    """Whether the window or the sinks hold one of the tokens [first, last]: bool [num_seqs, n], or [1, n]."""
+    if features.window is None:
+        return torch.ones_like(first, dtype=torch.bool)[None]
+    return (last > first_query[:, None] - features.window) | (first < features.sinks)
+
+
 def check_table(kv: PagedKV, lengths: Tensor, first_query: Tensor, features: Features) -> None:
     """The block ids that will be dereferenced; the others may hold anything."""
     columns, size = kv.table.shape[1], kv.block_size
     first_token = torch.arange(columns) * size  # of each column
     is_read = first_token < lengths[:, None]
-    is_in_reach = None
-    if features.window is not None:
-        start = (first_query - features.window + 1)[:, None]
-        is_read &= (first_token + size > start) | (first_token < features.sinks)
+    is_read &= is_in_reach(first_token, first_token + size - 1, first_query, features)
+    if features.seen_until is not None:  # of a block, a token within reach must not be dropped
         tokens = torch.arange(columns * size)
-        is_in_reach = (tokens >= start) | (tokens < features.sinks)
-    if (
-        features.seen_until is not None
-    ):  # a block is read for a token that is neither out of reach nor dropped
         padding = (0, max(columns * size - features.seen_until.shape[1], 0))
         last = torch.nn.functional.pad(features.seen_until, padding, value=-1)[:, : columns * size]
-        is_kept = last >= first_query[:, None]
-        is_kept = is_kept if is_in_reach is None else is_kept & is_in_reach
+        is_kept = (last >= first_query[:, None]) & is_in_reach(tokens, tokens, first_query, features)
         is_read &= is_kept.unflatten(1, (columns, size)).any(dim=2)
     num_blocks = kv.stored.keys.shape[0]
     is_bad = is_read & ((kv.table < 0) | (kv.table >= num_blocks))

@@ -47,7 +47,7 @@ def prefill_tiles(
     queries = np.zeros((head_dim, num_rows), f32)  # row r is head r % group of token r // group
     tile_keys, tile_values = np.zeros((TILE, head_dim), f32), np.zeros((TILE, padded_dim), f32)
     scores, sums = np.zeros((TILE, num_rows), f32), np.zeros((num_rows, padded_dim), f32)
-    tops, totals = np.empty(num_rows, f32), np.empty(num_rows, f32)
+    tops, bases, totals = np.empty(num_rows, f32), np.empty(num_rows, f32), np.empty(num_rows, f32)
     rescales, slopes_of = np.empty(num_rows, f32), np.empty(num_rows, f32)
     for task in range(first, last):
         sequence, kv_head, first_row = tasks[task, 0], tasks[task, 1], tasks[task, 2]
@@ -75,7 +75,7 @@ def prefill_tiles(
             soften_keys(scores, positions, count, positions_of, softcap, slopes_of)
             if positions[count - 1] > first_position or window < stop or until.shape[1] > 0:
                 hide_keys(scores, positions, count, positions_of, sinks, window, until[sequence])
-            weigh_keys(scores, count, tops, totals, rescales)
+            weigh_keys(scores, count, tops, bases, totals, rescales)
             stretch_keys(scores, count, value_scales, scale_offsets, kv_head * strides[2, 2])
             for r in range(num_rows):
                 if rescales[r] != ONE:

@@ -43,7 +43,7 @@ def rows_at(builder: Builder, source: Value, offsets: Value, t: Value, head_offs
 
 @intrinsic
 def ask_for_rows(typing: Any, source: Any, offsets: Any, t: Any, head_offset: Any, width: Any) -> Any:
-    """Asks memory for one head of UNROLL tokens, read soon and only once: it answers after some 100 ns."""
+    """Asks memory for one head of UNROLL tokens, read soon and only once."""
 
     def emit(context: Any, builder: Builder, signature: Any, arguments: Any) -> Value:
         source, offsets = (

@@ -94,24 +94,24 @@ def hide_keys(
 
 
 @compiled
-def weigh_keys(scores: Any, count: int, tops: Any, totals: Any, rescales: Any) -> None:
+def weigh_keys(scores: Any, count: int, tops: Any, bases: Any, totals: Any, rescales: Any) -> None:
     """Turns scores[:count] into exp(score - maximum of the row), and adds them to `totals`.
 
     tops become these maxima; rescales what to scale sums kept so far by: exp(old maximum - new). Only -inf so
     far: the maximum stays -inf and every weight is 0. Scores past the count, up to a whole group, become 0.
+    `bases` is room for what is subtracted.
     """
     rescales[:] = tops
     for t in range(count):
         for r in range(scores.shape[1]):
             tops[r] = scores[t, r] if scores[t, r] > tops[r] else tops[r]
     for r in range(scores.shape[1]):
-        base = ZERO if tops[r] == -np.inf else tops[r]
-        rescales[r] = exp(rescales[r] - base)
+        bases[r] = ZERO if tops[r] == -np.inf else tops[r]
+        rescales[r] = exp(rescales[r] - bases[r])
         totals[r] *= rescales[r]
     for t in range(count):
         for r in range(scores.shape[1]):
-            base = ZERO if tops[r] == -np.inf else tops[r]
-            scores[t, r] = exp(scores[t, r] - base)
+            scores[t, r] = exp(scores[t, r] - bases[r])
             totals[r] += scores[t, r]
     for t in range(count, round_up(count)):
         for r in range(scores.shape[1]):
