@@ -71,7 +71,7 @@ class Recording:
         """The most blocks that held something at once."""
         return max(self.pool - step["ledger"]["free"] for step in self.steps) // self.cell_slots
 
-    @property
+    @cached_property
     def is_stream(self) -> bool:
         """Whether only what is cached is known: chains of blocks stand for requests."""
         return self.cell_slots > 0 and all(one.id.startswith(CHAIN) for one in self.requests)
