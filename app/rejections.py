@@ -41,8 +41,8 @@ def refuse_empty(run: Run) -> None:
 
 
 def first_rejection(reasons: Iterable[tuple[str, str]]) -> str:
-    """Of (id, reason) of some requests, the one that needs most, with the remedy."""
-    name, reason = max(reasons, key=lambda one: need(one[1]))
+    """Of (id, reason) of some requests, the first, with the remedy."""
+    name, reason = next(iter(reasons))
     return f"{name} {reason}; {remedy_of(reason)}"
 
 
